@@ -22,10 +22,10 @@ from typing import Protocol, runtime_checkable
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context
-from attribot_rag.context.splitting.splitter import language_of, sentences
+from attribot_rag.context.splitter import language_of, sentences
 from attribot_rag.context.text import (
     GROUPING,
-    UNSPACED,
+    SYLLABLES,
     Interval,
     NumberWords,
     at,
@@ -61,6 +61,9 @@ __all__ = [
     "sentences",
     "words",
 ]
+
+UNSPACED = SYLLABLES
+"""From here on, other text may follow a word without a space, such as a particle in Korean."""
 
 
 @dataclass(frozen=True)

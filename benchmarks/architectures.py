@@ -30,7 +30,7 @@ def rows_without(generation: Generation, width: int, step: int) -> list[Row]:
     """Rows of the prompt without `width` tokens at every `step`."""
     prompt = generation.prompt_ids
     return [
-        Row.exact(prompt[:start] + prompt[start + width :], start, generation)
+        Row.for_prompt(prompt[:start] + prompt[start + width :], start, generation)
         for start in range(0, len(prompt) - width, step)
     ]
 
@@ -39,7 +39,7 @@ def tokens_read(backend: LocalBackend, kind: type[LocalPrefix], architecture: Ar
     """Of the full prompt, and of the prompt without each of ten documents."""
     generation = generation_for(replace(architecture, prompt_length=NUM_PROMPT_TOKENS))
     rows = rows_without(generation, NUM_SOURCE_TOKENS, NUM_SOURCE_TOKENS)
-    full = Row.exact(generation.prompt_ids, NUM_PROMPT_TOKENS, generation)
+    full = Row.for_prompt(generation.prompt_ids, NUM_PROMPT_TOKENS, generation)
     implementation = backend.make(kind, generation)
     with torch.inference_mode():
         implementation.log_likelihoods([full, *rows])
@@ -50,7 +50,7 @@ def describe(architecture: Architecture) -> tuple[str, ...]:
     backend = LocalBackend(architecture.build())
     generation = generation_for(architecture)
     rows = rows_without(generation, 5, 7)
-    implementation = backend.encode_prefix(generation)
+    implementation = backend.prefix_for(generation)
     with torch.inference_mode():
         scores = implementation.log_likelihoods(rows)
     model = architecture.build()
@@ -59,8 +59,8 @@ def describe(architecture: Architecture) -> tuple[str, ...]:
     for kind in IMPLEMENTATIONS:
         if kind.name == implementation.name:
             break
-        reasons.append(f"{kind.name}: {backend.refusal(kind, generation)}")
-    refusal = backend.masked_refusal(type(implementation), generation)
+        reasons.append(f"{kind.name}: {backend.why_not(kind, generation)}")
+    refusal = backend.why_no_masks(type(implementation), generation)
     read, most = (
         tokens_read(backend, kind, architecture) for kind in (type(implementation), Reference)
     )

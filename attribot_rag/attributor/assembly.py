@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -13,9 +14,10 @@ import transformers
 
 from attribot_rag._version import __version__
 from attribot_rag.annotation import Annotation
-from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup, Verdict
+from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup
 from attribot_rag.attributor.options import Options
 from attribot_rag.attributor.prompts import labels_of, location_notes, rag_prompt
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import ContextOptions, Document, TokenizedText
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Method, Scores
@@ -23,7 +25,6 @@ from attribot_rag.methods.base import Ranking, Workload
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
-from attribot_rag.scoring.row import Row
 from attribot_rag.support import Likelihoods, RetrievedText, with_support
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.markers import markers_in, markers_of
@@ -34,7 +35,7 @@ _UNLIKELY = -6.0
 _NOISY = 0.05  # nats
 
 
-def attributed(
+def run_attribution(
     scorer: Scorer,
     method: Method,
     response: str | None,
@@ -42,102 +43,114 @@ def attributed(
     on_sentence: OnSentence | None = None,
     answered_by: str | None = None,
 ) -> Attribution:
-    """The attribution of a response by a method. It has verdicts if scores are in nats.
+    """Score the sources by a method, judge the response, and return the attribution.
 
-    `answered_by` is None if the model gave the response. Otherwise it is the name of the model that
-    did, or ''.
+    It has verdicts if scores are in nats. `answered_by` is None if the model gave the response.
+    Otherwise it is the name of the model that did, or ''.
     """
     judged = options.verdicts is not None
     ranking = method.ranking(scorer) if judged else Ranking(method.run(scorer))
     shown = ResponseText(*scorer.response.aligned(response))
-    context = scorer.context
-    annotation = Annotation(options.annotator, shown.text, context)
-    question = context.pieces.asked.strip()
-    language = context.answer_language(shown.text)
-    retrieved = RetrievedText(context.documents, context.sources, language)
-    supported = partial(
-        with_support,
-        response=shown.text,
-        retrieved=retrieved,
-        question=question,
-        score_question=cache(partial(_question_likely, scorer, question)),
-    )
-    made = partial(
-        _assembled,
-        scorer,
-        method,
-        shown,
-        annotation,
-        supported,
-        options=options,
-        answered_by=answered_by,
-    )
+    assembler = _Assembler(scorer, method, shown, options, answered_by)
     scores = ranking.scores
     if options.verdicts is None or scores.unit != "nats":
         markers = markers_of(markers_in(shown.text, scorer.context).markers)
-        return made(Judgement(scores=scores, markers=markers))
-    settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
-    read = None if answered_by is None else retrieved
-    return made(judge(scorer, ranking, shown, options.verdicts, settled, read=read))
-
-
-def _assembled(
-    scorer: Scorer,
-    method: Method,
-    response: ResponseText,
-    annotation: Annotation,
-    supported: Callable[..., tuple[Verdict, ...]],
-    judgement: Judgement,
-    *,
-    options: Options,
-    answered_by: str | None,
-) -> Attribution:
-    """The attribution, once everything is scored and judged; the scorer's usage is then final."""
-    context, scores = scorer.context, judgement.scores
-    markers = [(marker.start, marker.end) for marker in judgement.markers]
-    verdicts = supported(annotation.of(judgement.verdicts, markers), markers=markers)
-    return Attribution(
-        response=response.text,
-        token_spans=response.token_spans,
-        token_log_likelihoods=scores.token_log_likelihoods or (0.0,) * len(response.token_spans),
-        documents=context.documents,
-        not_located=context.not_located,
-        partly_located=context.partly_located,
-        **labels_of(context, judgement.markers),
-        sources=context.sources,
-        token_scores=tuple(
-            row and tuple(None if math.isnan(score) else score for score in row)
-            for row in scores.token_scores
-        ),
-        exact=scores.exact,
-        estimated=scores.estimated if any(scores.estimated) else (),
-        notes=(
-            *(_generation_notes(scorer, scores) if answered_by is None else ()),
-            *_notes(scorer, scores),
-            *judgement.notes,
-            *_budget_note(scorer),
-            *annotation.notes,
-        ),
-        provenance=_provenance(scorer, method, scores.ranked_by, options, answered_by),
-        groups=tuple(
-            SourceGroup(group.units, group.token_scores, group.exact) for group in scores.groups
-        ),
-        context_reliance=scores.context_reliance,
-        unit=scores.unit,
-        incomplete=scorer.session.meter.exhausted,
-        verdicts=verdicts,
-        markers=judgement.markers,
-        numbering=options.numbering,
+        return assembler.attribution(Judgement(scores=scores, markers=markers))
+    on_progress = None
+    if on_sentence is not None:
+        on_progress = lambda so_far: on_sentence(assembler.attribution(so_far))  # noqa: E731
+    reader_passages = None if answered_by is None else assembler.retrieved
+    return assembler.attribution(
+        judge(scorer, ranking, shown, options.verdicts, on_progress, read=reader_passages)
     )
 
 
-def _question_likely(scorer: Scorer, question: str, text: str) -> Likelihoods | None:
-    """The likelihoods of the question's tokens after this text alone.
+@dataclass(frozen=True, eq=False)
+class _Assembler:
+    """Makes the attribution of one response from judgements of it, unfinished or final."""
+
+    scorer: Scorer
+    method: Method
+    response: ResponseText
+    options: Options
+    answered_by: str | None
+
+    @cached_property
+    def annotation(self) -> Annotation:
+        return Annotation(self.options.annotator, self.response.text, self.scorer.context)
+
+    @cached_property
+    def retrieved(self) -> RetrievedText:
+        context = self.scorer.context
+        language = context.answer_language(self.response.text)
+        return RetrievedText(context.documents, context.sources, language)
+
+    @cached_property
+    def question(self) -> str:
+        return self.scorer.context.pieces.question.strip()
+
+    @cached_property
+    def score_question(self) -> Callable[[str], Likelihoods | None]:
+        return cache(partial(_question_log_likelihoods, self.scorer, self.question))
+
+    def attribution(self, judgement: Judgement) -> Attribution:
+        """The attribution. The scorer's usage is final with the last judgement."""
+        scorer, response, answered_by = self.scorer, self.response, self.answered_by
+        context, scores = scorer.context, judgement.scores
+        markers = [(marker.start, marker.end) for marker in judgement.markers]
+        verdicts = with_support(
+            self.annotation.of(judgement.verdicts, markers),
+            response.text,
+            self.retrieved,
+            question=self.question,
+            markers=markers,
+            score_question=self.score_question,
+        )
+        return Attribution(
+            response=response.text,
+            token_spans=response.token_spans,
+            token_log_likelihoods=scores.token_log_likelihoods
+            or (0.0,) * len(response.token_spans),
+            documents=context.documents,
+            not_located=context.not_located,
+            partly_located=context.partly_located,
+            **labels_of(context, judgement.markers),
+            sources=context.sources,
+            token_scores=tuple(
+                row and tuple(None if math.isnan(score) else score for score in row)
+                for row in scores.token_scores
+            ),
+            exact=scores.exact,
+            estimated=scores.estimated if any(scores.estimated) else (),
+            notes=(
+                *(_generation_notes(scorer, scores) if answered_by is None else ()),
+                *_notes(scorer, scores),
+                *judgement.notes,
+                *_budget_note(scorer),
+                *self.annotation.notes,
+            ),
+            provenance=_provenance(
+                scorer, self.method, scores.ranked_by, self.options, answered_by
+            ),
+            groups=tuple(
+                SourceGroup(group.units, group.token_scores, group.exact) for group in scores.groups
+            ),
+            context_reliance=scores.context_reliance,
+            unit=scores.unit,
+            incomplete=scorer.session.meter.exhausted,
+            verdicts=verdicts,
+            markers=judgement.markers,
+            numbering=self.options.numbering,
+        )
+
+
+def _question_log_likelihoods(scorer: Scorer, question: str, text: str) -> Likelihoods | None:
+    """The log-likelihoods of the question's tokens after this text alone, with their places.
 
     None without a question, if the model does not run here, if its chat template does not take the
     question alone, or if the budget is spent.
     """
-    model, session = scorer.language_model, scorer.session
+    model = scorer.language_model
     if not isinstance(model, LocalModel) or not question:
         return None
     prompt = rag_prompt(question, [Document(text)], bool(model.tokenizer.chat_template))
@@ -147,26 +160,18 @@ def _question_likely(scorer: Scorer, question: str, text: str) -> Likelihoods | 
         return None
     read = TokenizedText.of(ids, model)
     start = read.text.rfind(question)  # the tokenizer may have changed it
+    if start < 0:
+        return None
     asked = read.tokens_in((start, start + len(question)))
-    num_tokens = asked.stop - 1
-    if start < 0 or not session.meter.allows(num_tokens):
+    nats = scorer.score_other(
+        Generation(tuple(ids[: asked.start]), tuple(ids[asked.start : asked.stop]))
+    )
+    if nats is None:
         return None
-    generation = Generation(tuple(ids[: asked.start]), tuple(ids[asked.start : asked.stop]))
-    started = session.clock()
-    with torch.no_grad():
-        row = Row.exact(generation.prompt_ids, 0, generation)
-        scored = scorer.backend.reference(generation).log_likelihoods([row])
-    seconds = session.clock() - started
-    scorer.usage.observed(num_tokens, 0, seconds)
-    session.meter.spend(num_tokens, seconds)
-    nats = scored.double().flatten()
-    if not bool(nats.isfinite().all()):
-        return None
+    spans = read.spans[asked.start : asked.stop]
     return [
-        (first - start, last - start, likely)
-        for (first, last), likely in zip(
-            read.spans[asked.start : asked.stop], nats.tolist(), strict=True
-        )
+        (first - start, end - start, log_likelihood)
+        for (first, end), log_likelihood in zip(spans, nats, strict=True)
     ]
 
 
@@ -289,7 +294,7 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
 
 def _budget_note(scorer: Scorer) -> Iterator[str]:
     meter = scorer.session.meter
-    if meter.is_limited:
+    if meter.stopped_at_cap:
         yield (
             "Judging reached its limit of tokens, so not everything was decided; "
             "VerdictOptions(token_share=..., min_tokens=...) allows more."

@@ -10,17 +10,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from rapidfuzz.distance import Prefix
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution, Counterfactual
-from attribot_rag.attributor.assembly import OnSentence, attributed
+from attribot_rag.attributor.assembly import OnSentence, run_attribution
 from attribot_rag.attributor.counterfactual import Ask, Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
-from attribot_rag.attributor.prompts import check_texts, located, rag_prompt
+from attribot_rag.attributor.prompts import check_texts, locate_documents, rag_prompt
 from attribot_rag.context import ContextOptions, Document, PromptInput
 from attribot_rag.context.document import Documents, documents_of
+from attribot_rag.context.text import shared_length
 from attribot_rag.errors import InvalidInput, NotRecorded, UnsupportedModel
 from attribot_rag.methods import make_method
 from attribot_rag.model.chat_messages import (
@@ -46,14 +46,14 @@ from attribot_rag.recording import (
 )
 from attribot_rag.result.result import ByProvenance
 from attribot_rag.scoring import Backend, Scorer, ScoringOptions, scoring_backend
-from attribot_rag.scoring.memory import naming_out_of_memory
+from attribot_rag.scoring.memory import report_out_of_memory
 from attribot_rag.scoring.session import Meter, Progress, Session, progress_bar
 
 if TYPE_CHECKING:
     from attribot_rag.model.server import ServerOptions
 
-_GENERATION_WAIT = 0.5
-_WAIT = 30.0  # seconds for a generation that runs
+_IDLE_SECONDS = 0.5  # to wait for generations, before each pass
+_RECORDING_SECONDS = 30.0  # to wait for a generation that runs
 _EXCERPT = 60  # characters
 
 
@@ -219,7 +219,7 @@ class Attributor:
             raise NotRecorded(f"no recorded generation was matched to the answer {answer.text!r}")
         shown = answer.text[answer.start :]
         attribution = self._attribute(
-            answer.transcript, answer.read, answer.prompt, shown, on_sentence
+            answer.transcript, answer.prompt_documents, answer.prompt, shown, on_sentence
         )
         kinds = {verdict.kind for verdict in attribution.verdicts}
         warned = answer.warning and kinds & {"unsupported", "open"}
@@ -239,13 +239,13 @@ class Attributor:
         generation = transcript.generation
         self.language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
         bar = progress_bar(shown=self.options.progress is not False)
-        with self._turn(generation), bar as progress:
-            scorer = self._scorer(transcript, documents, prompt, progress)
-            attribution = attributed(
+        with self._exclusive_use(generation), bar as progress:
+            scorer = self._make_scorer(transcript, documents, prompt, progress)
+            attribution = run_attribution(
                 scorer, self.method, response, self.options, on_sentence, answered_by
             )
             cache, version = scorer.prompt_cache
-            self.recorder.release(scorer.generation, cache, version)
+            self.recorder.retire(scorer.generation, cache, version)
         self._generations[attribution.provenance] = generation.without_cache()
         if answered_by is not None and prompt is not None:
             self._read_prompts[attribution.provenance] = prompt
@@ -254,18 +254,19 @@ class Attributor:
         return attribution
 
     @contextmanager
-    def _turn(self, generation: Generation) -> Iterator[None]:
+    def _exclusive_use(self, generation: Generation) -> Iterator[None]:
+        """A block in which nobody else uses the model to attribute."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         device = self.language_model.device.type
         with (
             self.language_model.weights.turn(),
-            naming_out_of_memory(num_tokens),
+            report_out_of_memory(num_tokens),
             torch.autocast("cpu" if device == "meta" else device, enabled=False),
-            self.backend.for_attribution(),
+            self.backend.assume_unchanged(),
         ):
             yield
 
-    def _scorer(
+    def _make_scorer(
         self,
         transcript: Transcript,
         documents: Documents,
@@ -279,19 +280,16 @@ class Attributor:
                 f"the answer was also conditioned on {', '.join(generation.conditioned_on)}; only "
                 "answers to token ids are scored: generate from `input_ids` and `attention_mask`"
             )
-        started = time.perf_counter()
-        scoring = self.scoring_options
-        self.backend.encode_prefix(generation, scoring.implementation, scoring.pass_tokens)
-        preparing = time.perf_counter() - started
+        preparing = self._make_ready(generation)
         if self.backend.changed_since(generation):
             generation = generation.without_cache()
-        generation = self._read_before(generation)
+        generation = self._with_earlier_cache(generation)
         meter = Meter(self.options.budget)
         if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
         text, options = transcript.prompt.tokens, self.context_options
-        context = located(text, documents, prompt, options)
-        read = generation.prompt_ids if prompt is None else prompt
+        context = locate_documents(text, documents, prompt, options)
+        given = generation.prompt_ids if prompt is None else prompt
         session = Session(meter, progress, self.between_batches)
         session.usage_of(self.language_model).seconds += preparing  # no budget limits these
         return Scorer(
@@ -301,16 +299,22 @@ class Attributor:
             backend=self.backend,
             options=self.scoring_options,
             session=session,
-            prompt_input=PromptInput(read, context, self.context_options),
+            prompt_input=PromptInput(given, context, self.context_options),
             decoded=transcript.response,
         )
 
-    def _read_before(self, generation: Generation) -> Generation:
+    def _make_ready(self, generation: Generation) -> float:
+        """Let the backend copy and probe the model, if it has not yet. Returns the seconds."""
+        started, scoring = time.perf_counter(), self.scoring_options
+        self.backend.prefix_for(generation, scoring.implementation, scoring.pass_tokens)
+        return time.perf_counter() - started
+
+    def _with_earlier_cache(self, generation: Generation) -> Generation:
         """The generation with the cache of an earlier attribution of its prompt, if any."""
-        read = self.recorder.with_read_cache(generation)
-        if self.backend.changed_since(read):
+        cached = self.recorder.with_earlier_cache(generation)
+        if self.backend.changed_since(cached):  # since the earlier attribution
             return generation
-        return replace(read, model_version=generation.model_version)
+        return replace(cached, model_version=generation.model_version)
 
     def ask(
         self,
@@ -333,7 +337,7 @@ class Attributor:
             **generate: Goes to the model's `generate`, which is greedy by default. A `max_time`
                 includes the time to read the prompt.
         """
-        generation, prompt, chunks = answered(
+        generation, prompt, chunks = answer_question(
             question,
             documents,
             self.language_model,
@@ -374,13 +378,14 @@ class Attributor:
             )
         rerun = Rerun.of(attribution, documents, generation, self.language_model)
         prompt = self._read_prompts.get(attribution.provenance)
-        second = rerun.answer(generate) if prompt is None else rerun.asked(prompt, ask, generate)
-        with self._turn(generation):
-            scoring = self.scoring_options
-            self.backend.encode_prefix(generation, scoring.implementation, scoring.pass_tokens)
+        second = (
+            rerun.answer(generate) if prompt is None else rerun.ask_model(prompt, ask, generate)
+        )
+        with self._exclusive_use(generation):
+            self._make_ready(generation)
             session = Session(between_batches=self.between_batches)
-            rerun = replace(rerun, generation=self._read_before(generation))
-            return rerun.compared(second, self.backend, self.scoring_options, session)
+            rerun = replace(rerun, generation=self._with_earlier_cache(generation))
+            return rerun.compare(second, self.backend, self.scoring_options, session)
 
     def between_steps(self) -> None:
         """For subclasses: called before each piece of a prompt that `ask` reads, and after each
@@ -389,11 +394,11 @@ class Attributor:
 
     def between_batches(self) -> float:
         """Wait for generations before each pass. Returns seconds that count for no budget."""
-        self.recorder.wait_until_idle(_GENERATION_WAIT)
+        self.recorder.wait_until_idle(_IDLE_SECONDS)
         return 0.0
 
 
-def answered(
+def answer_question(
     question: str,
     documents: Documents,
     language_model: LanguageModel,
@@ -508,7 +513,9 @@ def _answer_ids(
 
 def _by_text(prompt: PromptText, response: str, recorder: GenerationRecorder) -> Transcript:
     """The recorded generation of this response; else one made of its text."""
-    match = recorder.find_answer(Answer(response), prompt=prompt.tokens.text, timeout=_WAIT)
+    match = recorder.find_answer(
+        Answer(response), prompt=prompt.tokens.text, timeout=_RECORDING_SECONDS
+    )
     if match is not None and match.transcript is not None:
         return match.transcript
     response_ids = prompt.language_model.encode(response)
@@ -540,13 +547,13 @@ def _to_another_prompt(
     if is_chat(prompt):
         texts = verbatim_texts(cast(Sequence[Message], prompt))
         like = replace(answer, prompt_texts=texts, prompt=rendered)
-        match = recorder.find_answer(like, timeout=_WAIT)
+        match = recorder.find_answer(like, timeout=_RECORDING_SECONDS)
     is_same = match is not None
-    match = match or recorder.find_answer(answer, timeout=_WAIT)
+    match = match or recorder.find_answer(answer, timeout=_RECORDING_SECONDS)
     if match is None or match.transcript is None:
         return transcript, ""
     recorded = match.transcript.prompt.tokens.text
-    start = Prefix.similarity(recorded, rendered)
+    start = shared_length(recorded, rendered)
     end = start + _EXCERPT
     differ = (
         f"at character {start}, where the model saw {recorded[start:end]!r} and this prompt has "

@@ -73,7 +73,9 @@ class Rerun:
         name = attribution.provenance.answered_by
         return cls(language_model, generation, context, indices, removed, name)
 
-    def asked(self, prompt: Prompt, ask: Ask | None, settings: Mapping[str, Any]) -> SecondAnswer:
+    def ask_model(
+        self, prompt: Prompt, ask: Ask | None, settings: Mapping[str, Any]
+    ) -> SecondAnswer:
         """The second answer of the model that answered, if this model only reads.
 
         `prompt` is what that model was given. Raises NotRecorded without `ask`, and InvalidInput if
@@ -105,7 +107,7 @@ class Rerun:
         text = self.language_model.decode(ids, skip_special_tokens=True).strip()
         return SecondAnswer(text, tuple(self._notes(second)))
 
-    def compared(
+    def compare(
         self,
         second: SecondAnswer,
         backend: Backend,
@@ -127,7 +129,7 @@ class Rerun:
             documents=self.documents,
             response=second.text,
             score=float((scored.full - scored.ablated[0]).sum()),
-            exact=scored.in_step[0],
+            exact=scored.exact[0],
             notes=(*second.notes, *changed),
         )
 

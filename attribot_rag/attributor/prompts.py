@@ -58,7 +58,7 @@ def check_texts(
         check_characters(place, text)
 
 
-def located(
+def locate_documents(
     text: TokenizedText,
     documents: Documents,
     prompt: Prompt | None,

@@ -26,7 +26,7 @@ from attribot_rag.attributor.prompts import (
     check_documents,
     check_texts,
     labels_of,
-    located,
+    locate_documents,
     location_notes,
     places_of,
     prompt_without,
@@ -127,7 +127,7 @@ class WordsReader:
         check_texts("the prompt", prompt, documents, response)
         read, shown = _texts(prompt, response)
         options = self.options.context or ContextOptions()
-        context = located(TokenizedText((), read, ()), documents, prompt, options)
+        context = locate_documents(TokenizedText((), read, ()), documents, prompt, options)
         provenance = Provenance(
             method=WORDS,
             model=self.name,
@@ -242,7 +242,7 @@ class _Reading:
             ResponseText(response, spans),
             context,
             options,
-            ByWords(retrieved, context.pieces.asked, context.asked),
+            ByWords(retrieved, context.pieces.question, context.rest_of_prompt),
             helper,
         )
 

@@ -16,10 +16,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy
 from numpy.typing import NDArray
-from rapidfuzz.distance import Levenshtein, Postfix, Prefix
+from rapidfuzz.distance import Levenshtein, Postfix
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context.text import Interval, find_all, num_unspaced
+from attribot_rag.context.text import Interval, find_all, num_unspaced, shared_length
 
 _SPACE = re.compile(r"\s{2,}|[^\S ]|\A\s|\s\Z")
 # Separators in a row, but the last one separately: it may be the sign of a number.
@@ -287,25 +287,31 @@ _BETWEEN_DIGITS = frozenset(".,:;/-")
 _WITHIN_WORDS = frozenset("'’\u00ad\u200b\u200c\u200d\u2060\ufeff")
 
 
-class Run(NamedTuple):
-    """Equal text: `length` characters from `first` in the document and `start` in the prompt."""
+class CommonText(NamedTuple):
+    """A run of characters that a document and the prompt have in common."""
 
-    first: int
-    start: int
+    document_start: int
+    prompt_start: int
     length: int
 
     @property
-    def last(self) -> int:
-        """The end in the document."""
-        return self.first + self.length
+    def document_end(self) -> int:
+        return self.document_start + self.length
 
     @property
-    def end(self) -> int:
-        """The end in the prompt."""
-        return self.start + self.length
+    def prompt_end(self) -> int:
+        return self.prompt_start + self.length
+
+    @property
+    def document_span(self) -> Interval:
+        return self.document_start, self.document_end
+
+    @property
+    def prompt_span(self) -> Interval:
+        return self.prompt_start, self.prompt_end
 
 
-def common_runs(document: str, prompt: TextIndex, length: int, stride: int) -> Iterator[Run]:
+def common_runs(document: str, prompt: TextIndex, length: int, stride: int) -> Iterator[CommonText]:
     """Maximal common runs: all of at least `length` + `stride` - 1 characters, some shorter.
 
     A run is left out if every n-gram of this length has more than 64 places: such text is not
@@ -319,12 +325,12 @@ def common_runs(document: str, prompt: TextIndex, length: int, stride: int) -> I
         if at < done.get(diagonal, 0):
             continue
         before = Postfix.similarity(document[:at], text[max(0, diagonal) : place])
-        after = Prefix.similarity(document[at:], text[place : diagonal + len(document)])
+        after = shared_length(document[at:], text[place : diagonal + len(document)])
         done[diagonal] = at + after
-        yield Run(at - before, place - before, before + after)
+        yield CommonText(at - before, place - before, before + after)
 
 
-def at_words(document: AlignedText, prompt: AlignedText, run: Run) -> Run:
+def at_words(document: AlignedText, prompt: AlignedText, run: CommonText) -> CommonText:
     """The run without incomplete words at its ends; empty if nothing remains.
 
     An incomplete word of the document stays if the prompt's text also ends there: at the end of a
@@ -335,7 +341,7 @@ def at_words(document: AlignedText, prompt: AlignedText, run: Run) -> Run:
         length -= 1
     while length and not _begins(document, prompt, first, start):
         first, start, length = first + 1, start + 1, length - 1
-    return Run(first, start, length)
+    return CommonText(first, start, length)
 
 
 def _ends(document: AlignedText, prompt: AlignedText, at: int, place: int) -> bool:
@@ -419,7 +425,7 @@ _OPENING = re.compile(r"(?<=\s)\S+\Z")
 _WORD_START = re.compile(r"(?<=\s)\S")
 
 
-def located(
+def locate_passage(
     document: AlignedText, prompt: AlignedText, part: Interval, passage: Interval
 ) -> Location:
     """The location of a part of a document, [start, end) of its form, in a passage of the prompt.

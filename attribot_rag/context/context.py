@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, chain, pairwise
 
-from rapidfuzz.distance import Indel, Prefix
+from rapidfuzz.distance import Indel
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.document import Document, Occurrence, Source
 from attribot_rag.context.labels import DocumentLabels, document_labels
 from attribot_rag.context.pieces import PromptPart, PromptPieces
 from attribot_rag.context.prompt import AblatedPrompt, Ablation, TokenizedText, ablate
-from attribot_rag.context.splitting.splitter import (
+from attribot_rag.context.splitter import (
     Splitter,
     check_language,
     language_of,
     make_splitter,
     paragraphs,
 )
-from attribot_rag.context.text import Interval, merge, overlapping, subtract
+from attribot_rag.context.text import Interval, merge, overlapping, shared_length, subtract
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel, Prompt
 
@@ -108,21 +108,22 @@ class Context:
         return tuple(i for i in self.not_located if not self.documents[i].is_blank)
 
     @cached_property
-    def whole(self) -> Ablation:
-        """All retrieved text: the documents and the text between them, such as titles."""
+    def without_documents(self) -> Ablation:
+        """The ablation of all documents and of the text between them, such as titles."""
         return Ablation(characters=with_labels(self.prompt.text, self.regions, self.conversation))
 
     @cached_property
-    def asked(self) -> str:
-        """The question: the prompt's text without retrieved text and earlier turns."""
-        text, spans = self.prompt.text, merge((*self.whole.characters, *self.conversation))
+    def rest_of_prompt(self) -> str:
+        """The prompt's text without retrieved text and earlier turns."""
+        text = self.prompt.text
+        spans = merge((*self.without_documents.characters, *self.conversation))
         return " ".join(text[start:end] for start, end in subtract((0, len(text)), spans))
 
     @cached_property
     def parts(self) -> Mapping[PromptPart, Sequence[Interval]]:
         """The characters of the instructions, the question and the earlier turns."""
-        whole, turns = self.whole.characters, self.conversation
-        return _prompt_parts(len(self.prompt.text), whole, turns, self.message)
+        retrieved, turns = self.without_documents.characters, self.conversation
+        return _prompt_parts(len(self.prompt.text), retrieved, turns, self.message)
 
     @cached_property
     def pieces(self) -> PromptPieces:
@@ -130,18 +131,10 @@ class Context:
         return PromptPieces(self.prompt, self.parts, self.message, self.language)
 
     @cached_property
-    def end(self) -> int:
+    def query_start(self) -> int:
         """Index of the first token after the last document."""
         last = max((end for _, end in self.regions), default=0)
         return self.prompt.tokens_in((0, last)).stop
-
-    @property
-    def branch(self) -> int:
-        """The first token index at which a prompt without one source differs."""
-        starts = (occurrence.start for source in self.sources for occurrence in source.occurrences)
-        first = min(starts, default=0)
-        # the token before may be encoded together with the text after the source
-        return max(0, self.prompt.tokens_in((first, first + 1)).start - 1)
 
     def ablation_of_others(self, source_ids: Collection[int]) -> Ablation:
         """Ablate all other sources, and the text around documents that have no source left.
@@ -151,7 +144,7 @@ class Context:
         """
         places = merge(self._places(Ablation(frozenset(source_ids))))
         around: list[Interval] = []
-        for stretch in self.whole.characters:
+        for stretch in self.without_documents.characters:
             regions = overlapping(self.regions, stretch)
             starts = [stretch[0], *(end for _, end in regions)]
             labelled = [(start, end) for start, (_, end) in zip(starts, regions, strict=False)]
@@ -292,14 +285,14 @@ def _separator(prompt: str, regions: Sequence[Interval]) -> str:
     only one, it ends with white space.
     """
     gaps = [prompt[end:start] for (_, end), (start, _) in pairwise(regions)]
-    common = gaps[0][: min(Prefix.similarity(gaps[0], gap) for gap in gaps)]
+    common = gaps[0][: min(shared_length(gaps[0], gap) for gap in gaps)]
     if len(gaps) > 1 and all(gap == common for gap in gaps):
         return common
     lines = common.rfind("\n") + 1 if len(gaps) > 1 else 0
     return common[: lines or len(common) - len(common.lstrip())]
 
 
-def reduced(context: Context, removed: Ablation, language_model: LanguageModel) -> Context:
+def reduce_context(context: Context, removed: Ablation, language_model: LanguageModel) -> Context:
     """The context of the prompt without the ablated text. Sources keep their ids.
 
     A removed source has no occurrences.

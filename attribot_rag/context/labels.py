@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from itertools import chain, count, pairwise
 from typing import NamedTuple
 
-from rapidfuzz.distance import Prefix
-
 from attribot_rag.context.document import Source
-from attribot_rag.context.text import Interval
+from attribot_rag.context.text import Interval, shared_length
 
 _MAX_LABEL = 300  # characters before a document in which its label stands
 _MAX_NAME = 80  # characters
@@ -242,7 +240,7 @@ def _names(texts: Mapping[int, str]) -> Iterator[_Names]:
         is_line = kind == _Kind() and first == last and len(texts) > 1
         if is_line or not _is_usual(labels, texts):
             continue
-        alike = Prefix.similarity(first, last) if first < last else 0
+        alike = shared_length(first, last) if first < last else 0
         same = _TO_LAST_WORD.match(first[:alike])
         length = same.end() if same else 0
         is_marked = bool(kind.bracket or kind.marks)

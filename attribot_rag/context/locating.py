@@ -6,26 +6,26 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from rapidfuzz.distance import Indel, LCSseq, Levenshtein
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.alignment import (
     AlignedText,
+    CommonText,
     Location,
-    Run,
     TextIndex,
     at_words,
     common_runs,
     is_border,
-    located,
+    locate_passage,
 )
 from attribot_rag.context.context import Context, ContextOptions
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.context.prompt import TokenizedText
 from attribot_rag.context.sources import divide
-from attribot_rag.context.splitting.splitter import make_splitter, sentences, split_spans
+from attribot_rag.context.splitter import make_splitter, sentences, split_spans
 from attribot_rag.context.text import (
     Interval,
     add,
@@ -300,7 +300,7 @@ class Locator:
         """The locations of a document in passages of the prompt with the same relations."""
         relations = _RELATION.findall(document.source)
         locations = (
-            located(document, prompt, (0, len(document.text)), passage)
+            locate_passage(document, prompt, (0, len(document.text)), passage)
             for passage in self._standing_alone(document, prompt, passages)
         )
         return [
@@ -360,36 +360,38 @@ def _starts(document: str, index: TextIndex) -> list[int]:
     return sorted(band * _BAND for band in likely[:_MAX_STARTS])
 
 
-def _aligned(document: str, text: str, start: int, most: float) -> Sequence[Run]:
+def _aligned(document: str, text: str, start: int, most: float) -> Sequence[CommonText]:
     """The common runs of a document and the text from about `start` on.
 
-    None if more than `most` letters of the document are not in the text. The texts are aligned one
+    Empty if more than `most` letters of the document are not in the text. The texts are aligned one
     stretch at a time, so time and memory are linear in the document's length.
     """
     slack = min(_MAX_SLACK, int(most)) + _BAND
     at, place = 0, max(0, start - slack)
-    runs: list[Run] = []
+    runs: list[CommonText] = []
     while True:
         ours = document[at : at + _STRETCH]
         theirs = text[place : place + len(ours) + 2 * slack]
         is_last = at + _STRETCH >= len(document)
         half = len(ours) if is_last else _STRETCH // 2
         blocks = Indel.editops(ours, theirs).as_matching_blocks()
-        common = [Run(at + x.a, place + x.b, x.size) for x in blocks if x.size and x.a < half]
+        common = [
+            CommonText(at + x.a, place + x.b, x.size) for x in blocks if x.size and x.a < half
+        ]
         runs += common
-        if not common or runs[-1].last - sum(run.length for run in runs) > most:
+        if not common or runs[-1].document_end - sum(run.length for run in runs) > most:
             return ()
         if is_last:
             return runs
-        at, place = runs[-1].last, runs[-1].end
+        at, place = runs[-1].document_end, runs[-1].prompt_end
 
 
-def _dense(runs: Sequence[Run]) -> Sequence[Run]:
+def _dense(runs: Sequence[CommonText]) -> Sequence[CommonText]:
     """Neighbouring runs with the most letters, minus the letters of the text between them."""
     score = best = first = 0
     dense = runs
     for index, run in enumerate(runs):
-        score -= _GAP * (run.start - runs[index - 1].end) if index else 0
+        score -= _GAP * (run.prompt_start - runs[index - 1].prompt_end) if index else 0
         if score <= 0:
             score, first = 0, index
         score += run.length
@@ -398,18 +400,21 @@ def _dense(runs: Sequence[Run]) -> Sequence[Run]:
     return dense
 
 
-def _fitted(document: str, prompt: AlignedText, first: Run, last: Run) -> tuple[int, int, int]:
+def _fitted(
+    document: str, prompt: AlignedText, first: CommonText, last: CommonText
+) -> tuple[int, int, int]:
     """The passage from the first to the last certain run, with similar text around them.
 
     And how many letters around them are common.
     """
-    lead, tail = document[: first.first][::-1], document[last.last :]
-    before = prompt.text[max(0, first.start - len(lead) - _MAX_SLACK) : first.start][::-1]
-    after = prompt.text[last.end : last.end + len(tail) + _MAX_SLACK]
-    length = _length(lead, before, lambda length: is_border(prompt, first.start - length))
-    further = _length(tail, after, lambda length: is_border(prompt, last.end + length))
+    lead, tail = document[: first.document_start][::-1], document[last.document_end :]
+    start, end = first.prompt_start, last.prompt_end
+    before = prompt.text[max(0, start - len(lead) - _MAX_SLACK) : start][::-1]
+    after = prompt.text[end : end + len(tail) + _MAX_SLACK]
+    length = _length(lead, before, lambda length: is_border(prompt, start - length))
+    further = _length(tail, after, lambda length: is_border(prompt, end + length))
     num_common = LCSseq.similarity(lead, before[:length]) + LCSseq.similarity(tail, after[:further])
-    return first.start - length, last.end + further, num_common
+    return start - length, end + further, num_common
 
 
 def _length(text: str, other: str, is_border: Callable[[int], bool]) -> int:
@@ -467,8 +472,7 @@ def find_parts(
         for text, runs in chosen.items():
             document = searched[text].document
             parts[text] = [
-                located(document, prompt, (run.first, run.last), (run.start, run.end))
-                for run in runs
+                locate_passage(document, prompt, run.document_span, run.prompt_span) for run in runs
             ]
         for part in (part for text in chosen for part in parts[text]):
             add(occupied, (part.start, part.end))
@@ -482,7 +486,7 @@ class _Parts:
         self.document = document
         self._prompt = prompt
 
-    def stretch(self, occupied: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
+    def stretch(self, occupied: Sequence[Interval]) -> tuple[int, tuple[CommonText, ...]]:
         """The runs in the document's order with the most free characters."""
         free = {run: size for run in self._runs if (size := self._num_free(run, occupied))}
         strong = [run for run in free if self._is_strong(run)]
@@ -491,26 +495,26 @@ class _Parts:
             for run in free
             if run in strong or any(self._fit(run, x) or self._fit(x, run) for x in strong)
         ]
-        best: list[tuple[int, tuple[Run, ...]]] = []
+        best: list[tuple[int, tuple[CommonText, ...]]] = []
         for index, run in enumerate(runs):
             before = (best[i] for i in range(index) if self._fit(runs[i], run))
-            size, chain = max(before, key=lambda item: item[0], default=(0, ()))
-            best.append((size + free[run], (*chain, run)))
+            size, earlier = max(before, key=lambda item: item[0], default=(0, ()))
+            best.append((size + free[run], (*earlier, run)))
         return max(best, key=lambda item: item[0], default=(0, ()))
 
     @cached_property
-    def _runs(self) -> list[Run]:
+    def _runs(self) -> list[CommonText]:
         """The long runs and whole sentences in the prompt's order, without runs inside others."""
         candidates = {*self._long(), *self._whole_sentences}
         longest = sorted(candidates, key=lambda run: (-run.length, run))[:_MAX_RUNS]
-        ends: dict[int, list[Run]] = {}
+        by_shift: dict[int, list[CommonText]] = {}
         for run in longest:
-            group = ends.setdefault(run.start - run.first, [])
-            if not any(x.first <= run.first < x.first + x.length for x in group):
+            group = by_shift.setdefault(run.prompt_start - run.document_start, [])
+            if not any(x.document_start <= run.document_start < x.document_end for x in group):
                 group.append(run)
-        return sorted((run for group in ends.values() for run in group), key=lambda run: run.start)
+        return sorted(chain(*by_shift.values()), key=lambda run: run.prompt_start)
 
-    def _long(self) -> Iterator[Run]:
+    def _long(self) -> Iterator[CommonText]:
         is_unspaced = 2 * num_unspaced(self.document.source) > len(self.document.text)
         grams = _UNSPACED_GRAMS if is_unspaced else _GRAMS
         for run in common_runs(self.document.text, self._prompt.index, *grams):
@@ -521,7 +525,7 @@ class _Parts:
                 yield kept
 
     @cached_property
-    def _whole_sentences(self) -> set[Run]:
+    def _whole_sentences(self) -> set[CommonText]:
         whole = set()
         spans = [
             (first, last)
@@ -531,7 +535,7 @@ class _Parts:
         for first, last in spans:
             starts = self._prompt.index.find_all(self.document.text[first:last])
             for start in islice(starts, _MAX_COPIES):
-                run = Run(first, start, last - first)
+                run = CommonText(first, start, last - first)
                 borders = (is_border(self._prompt, place) for place in (start, start + run.length))
                 if all(borders) and not self._is_question(run):
                     whole.add(run)
@@ -542,7 +546,7 @@ class _Parts:
         places = map(self.document.span_of, split_spans(self.document.source, sentences))
         return [(first, last) for first, last in places if first < last]
 
-    def _num_free(self, run: Run, occupied: Sequence[Interval]) -> int:
+    def _num_free(self, run: CommonText, occupied: Sequence[Interval]) -> int:
         """How many characters of a run are free; 0 if each free piece is short."""
         place = self._place(run)
         free = subtract(place, overlapping(occupied, place))
@@ -550,26 +554,27 @@ class _Parts:
             return sum(b - a for a, b in free)
         return 0
 
-    def _is_strong(self, run: Run) -> bool:
+    def _is_strong(self, run: CommonText) -> bool:
         """Whether it begins a sentence, contains one, or is too long to be common by chance."""
         text = self._text(run)
         if len(text) >= _MIN_LENGTH_WITHIN or num_unspaced(text) >= _MIN_UNSPACED_WITHIN:
             return True
         return run in self._whole_sentences or any(
-            run.first <= first < run.last and (first == run.first or last <= run.last)
+            run.document_start <= first < run.document_end
+            and (first == run.document_start or last <= run.document_end)
             for first, last in self._sentences
         )
 
-    def _fit(self, run: Run, other: Run) -> bool:
+    def _fit(self, run: CommonText, other: CommonText) -> bool:
         """Whether `other` follows `run` in both texts, and is near it in the prompt."""
-        if other.first < run.last or other.start < run.end:
+        if other.document_start < run.document_end or other.prompt_start < run.prompt_end:
             return False
         gap = self._place(other)[0] - self._place(run)[1]
         source_span = self.document.source_span
-        left_out = source_span(other.first, other.last)[0] - source_span(run.first, run.last)[1]
+        left_out = source_span(*other.document_span)[0] - source_span(*run.document_span)[1]
         return gap <= max(_MAX_GAP, left_out)
 
-    def _is_question(self, run: Run) -> bool:
+    def _is_question(self, run: CommonText) -> bool:
         """Whether this is a question in the prompt."""
         start, end = self._place(run)
         text = self._prompt.source[start:end]
@@ -577,11 +582,11 @@ class _Parts:
             mark in text for mark in ".!。！"
         )
 
-    def _text(self, run: Run) -> str:
+    def _text(self, run: CommonText) -> str:
         return self._prompt.source[slice(*self._place(run))] if run.length else ""
 
-    def _place(self, run: Run) -> Interval:
-        return self._prompt.source_span(run.start, run.end)
+    def _place(self, run: CommonText) -> Interval:
+        return self._prompt.source_span(*run.prompt_span)
 
 
 def _is_long(text: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.prompt import TokenizedText
-from attribot_rag.context.splitting.splitter import make_splitter, split_spans
+from attribot_rag.context.splitter import make_splitter, split_spans
 from attribot_rag.context.text import (
     LEAST_LETTERS,
     QUESTION_WORDS,
@@ -65,7 +65,7 @@ class PromptPieces:
         ]
 
     @cached_property
-    def requests(self) -> list[PromptPiece]:
+    def question_pieces(self) -> list[PromptPiece]:
         """The question: the last long sentence if none ends with a question mark.
 
         If the last message asks nothing, for example because it is a tool's result, it is the last
@@ -78,12 +78,12 @@ class PromptPieces:
         return [piece for piece in asked if asks(piece.text)] or asked[-1:]
 
     @cached_property
-    def question(self) -> str:
-        """The question, in the words of the prompt."""
-        return "\n".join(piece.text for piece in self.requests)
+    def question_as_written(self) -> str:
+        """The question, with the template's words before a colon."""
+        return "\n".join(piece.text for piece in self.question_pieces)
 
     @property
-    def asked(self) -> str:
+    def question(self) -> str:
         """The question without the template's words before a colon.
 
         Such as 'Question:', or 'Answer in one sentence:'.
@@ -91,7 +91,7 @@ class PromptPieces:
         begins = {start for start, _ in self._message}
         return "\n".join(
             piece.text if piece.span[0] in begins else _after_colon(piece.text)
-            for piece in self.requests
+            for piece in self.question_pieces
         )
 
     @cached_property
@@ -101,7 +101,7 @@ class PromptPieces:
             for piece in self._pieces
             if has_words(piece.text, _STATEMENT_WORDS)
             and not asks(piece.text)
-            and piece not in self.requests
+            and piece not in self.question_pieces
         ]
 
     def state(self, text: str, share: float) -> bool:
@@ -111,7 +111,7 @@ class PromptPieces:
         """
         stems = list(_stems(text))
         own = [piece for piece in self._pieces if piece.part != "turn"]
-        asked = [piece for piece in own if asks(piece.text)] or self.requests
+        asked = [piece for piece in own if asks(piece.text)] or self.question_pieces
         stated = {stem for piece in own if piece not in asked for stem in _stems(piece.text)}
         num_stated = sum(stem in stated for stem in stems)
         return bool(stems) and num_stated >= share * len(stems)

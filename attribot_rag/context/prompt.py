@@ -15,11 +15,9 @@ from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
 
-from rapidfuzz.distance import Prefix
-
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.alignment import places_in
-from attribot_rag.context.text import Interval, subtract
+from attribot_rag.context.text import Interval, shared_length, subtract
 from attribot_rag.model.language_model import LanguageModel
 
 # Enough tokens for a character of four bytes, however its bytes are aligned.
@@ -119,7 +117,7 @@ def _decoded(
 def decoded_in_windows(
     ids: Sequence[int], language_model: LanguageModel, *, skip_special_tokens: bool
 ) -> Iterator[tuple[str, int]]:
-    """The same for any tokenizer and any ids.
+    """Consecutive pieces of the decoded text, each with its number of tokens, for any tokenizer.
 
     Each window has the tokens of the piece before, because some tokenizers treat a first token
     differently. While a text is incomplete, its last tokens are decoded first. So the time is
@@ -169,32 +167,31 @@ _MOST_ENCODED = 3  # tokens of an encoded window that may be replaced
 
 @dataclass(frozen=True)
 class Ablation:
-    """Sources by id, and other characters [start, end) of the decoded prompt.
+    """What is removed: sources by id, and other characters [start, end) of the decoded prompt.
 
-    With `said`, also all tokens of the response except these, which are ascending. None ablates no
-    token.
+    `kept_response` are the tokens of the response that stay, ascending. With None, all stay.
     """
 
     source_ids: frozenset[int] = frozenset()
     characters: tuple[Interval, ...] = ()
-    said: tuple[int, ...] | None = None
+    kept_response: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, *source_ids: int) -> Ablation:
         return cls(frozenset(source_ids))
 
     def __or__(self, other: Ablation) -> Ablation:
-        """Both together. `said` is this one's, or else the other's."""
-        said = other.said if self.said is None else self.said
+        """Both together. `kept_response` is this one's, or else the other's."""
+        kept = other.kept_response if self.kept_response is None else self.kept_response
         return Ablation(
-            self.source_ids | other.source_ids, self.characters + other.characters, said
+            self.source_ids | other.source_ids, self.characters + other.characters, kept
         )
 
     def __str__(self) -> str:
         parts = [f"sources {sorted(self.source_ids)}"] if self.source_ids else []
         parts += [f"characters {start} to {end} of the prompt" for start, end in self.characters]
-        if self.said is not None:
-            parts.append(f"response tokens other than {list(self.said)}")
+        if self.kept_response is not None:
+            parts.append(f"response tokens other than {list(self.kept_response)}")
         return " and ".join(parts) or "nothing"
 
 
@@ -221,10 +218,10 @@ def ablate(
     for window in _WINDOWS:
         ids = _retokenized(prompt, removed, window, language_model)
         if ids is not None:
-            return AblatedPrompt(ids, Prefix.similarity(prompt.ids, ids), in_step=True)
+            return AblatedPrompt(ids, shared_length(prompt.ids, ids), in_step=True)
     dropped = {index for interval in removed for index in prompt.tokens_in(interval)}
     ids = tuple(token_id for index, token_id in enumerate(prompt.ids) if index not in dropped)
-    return AblatedPrompt(ids, Prefix.similarity(prompt.ids, ids), in_step=False)
+    return AblatedPrompt(ids, shared_length(prompt.ids, ids), in_step=False)
 
 
 @dataclass(frozen=True)

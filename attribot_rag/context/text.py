@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from unicode_rbnf import FormatPurpose, RbnfEngine
 
 # Scripts without spaces between words (Thai to Khmer, Japanese, Chinese): each character is a word.
-_UNSPACED = (
+UNSPACED_LETTERS = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff"
 )
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
-_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+_WORD = re.compile(rf"[{UNSPACED_LETTERS}]|[^\W{UNSPACED_LETTERS}]+")
+_UNSPACED_LETTER = re.compile(f"[{UNSPACED_LETTERS}]")
 NUMBER = r"\d+(?:[.,:]\d+)*"
 """The pattern of a number in digits, as it is written: 7,200, 3.5 or 10:30."""
 _NUMBER = re.compile(NUMBER)
@@ -89,27 +89,46 @@ def find_all(text: str, needle: str) -> Iterator[int]:
         start = text.find(needle, start + len(needle))
 
 
+def shared_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+    """How many elements, such as characters, two sequences have in common at the beginning."""
+    return Prefix.similarity(first, second)
+
+
 _LEAST_SHARE = 0.7
 _LEAST_PREFIX = 3
-UNSPACED = "\u3040"  # from here on, words have no spaces between them
+_HANGUL = ("\uac00", "\ud7a3")
+_LEAST_SYLLABLES = 2
+# After a Korean noun of a single syllable.
+_PARTICLES = frozenset(["", *"은는이가을를의에도로와과만", "에서", "으로", "까지", "부터"])
+SYLLABLES = "\u3040"
+"""From here on, characters are syllables or words (kana, ideographs, Hangul), and no letters."""
+
+
+def is_unspaced(word: str) -> bool:
+    """Whether a word belongs to a script without spaces, so that its borders are unknown."""
+    return _UNSPACED_LETTER.match(word) is not None
 
 
 def same_word(first: str, second: str) -> bool:
     """Whether two words in lower case differ at most in an ending, as 'include' and 'includes'.
 
-    In scripts without spaces, the first characters are compared.
+    Korean words have the same first two syllables, or one syllable with particles. In scripts
+    without spaces, the first characters are compared.
     """
     if first == second:
         return True
     if not (first and second):
         return False
-    if first[0] >= UNSPACED or second[0] >= UNSPACED:
+    if is_unspaced(first) or is_unspaced(second):
         return first[0] == second[0]
-    prefix = Prefix.similarity(first, second)
+    prefix = shared_length(first, second)
+    if _HANGUL[0] <= first[0] <= _HANGUL[1]:
+        is_noun = prefix == 1 and _PARTICLES.issuperset((first[1:], second[1:]))
+        return prefix >= _LEAST_SYLLABLES or is_noun
     return prefix >= _LEAST_PREFIX and prefix >= _LEAST_SHARE * max(len(first), len(second))
 
 
-# Characters of scripts without spaces, words with their hyphens, signs, digits.
+# Ideographs, words with their hyphens, signs, digits.
 _TOKEN = re.compile(
     r"[\u3400-\u9fff]|[^\W\d_\u3400-\u9fff]+(?:[-‐'’][^\W\d_\u3400-\u9fff]+)*|[^\s\w]|\d+"
 )
@@ -234,7 +253,7 @@ def _spelled(language: str) -> dict[str, tuple[int, bool]]:
 
 @cache
 def _first_words(language: str) -> frozenset[str]:
-    """The first words of these."""
+    """The first words of the numbers in words of a language."""
     return frozenset(words.partition(" ")[0] for words in _spelled(language))
 
 

@@ -27,7 +27,7 @@ from attribot_rag.methods.search import find_sources, requests_after_reliance
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Request, Scorer
 
-_PATCHING = Patching(1, located=True)
+_PATCHING = Patching(1, single_backward_pass=True)
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class Auto(Method):
         """The response's reliance on all documents."""
         order = UnitOrder(scorer, limits=self.limits)
         prefetched = requests_after_reliance(Evidence(scorer, ()), order, self.few)
-        whole = scorer.score_each([Request(scorer.context.whole)], prefetched)
-        scores = Scores.empty(scorer, scores_of(whole).token_log_likelihoods)
-        scores = replace(scores, context_reliance=whole.changes[0])
+        bare = scorer.score_each([Request(scorer.context.without_documents)], prefetched)
+        scores = Scores.empty(scorer, scores_of(bare).token_log_likelihoods)
+        scores = replace(scores, context_reliance=bare.changes[0])
         if self.proxy is not None:
             why = self._proxy_refusal(scorer) or "no sentence needed a ranking of the sources"
             scores = _noted(scores, self.proxy, f"was not used: {why}.")
@@ -100,7 +100,7 @@ class Auto(Method):
         proxy = None if self._proxy_refusal(scorer) else self.proxy
         method: Method
         if is_few:
-            method = LeaveOneOut() if scorer.masked_refusal else Masked()
+            method = Masked() if scorer.can_mask else LeaveOneOut()
         elif proxy is not None:
             method = _on(proxy)
         elif scorer.sees_attention:

@@ -8,7 +8,7 @@ from itertools import chain
 from math import isnan
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from attribot_rag.context.splitting.splitter import make_splitter, split_spans
+from attribot_rag.context.splitter import make_splitter, split_spans
 from attribot_rag.context.text import LEAST_LETTERS, words_and_numbers
 from attribot_rag.errors import InvalidInput
 
@@ -194,8 +194,8 @@ def scores_of(log_likelihoods: LogLikelihoods) -> Scores:
     """The scores of units, from the log-likelihoods under one ablation for each unit."""
     full = tuple(log_likelihoods.full.tolist())
     exact = tuple(
-        bool(in_step and scored)
-        for in_step, scored in zip(log_likelihoods.in_step, log_likelihoods.scored, strict=True)
+        bool(is_exact and scored)
+        for is_exact, scored in zip(log_likelihoods.exact, log_likelihoods.scored, strict=True)
     )
     changes = tuple(log_likelihoods.changes)
     return Scores(None if isnan(full[0]) else full, changes, exact)
@@ -252,7 +252,11 @@ def _part(
 
 def answer_parts(scorer: Scorer, reliance: TokenScores | None = None) -> list[Part]:
     """The sentences of the response, with their words."""
-    response, asked, sentences = scorer.response, scorer.context.asked, answer_sentences(scorer)
+    response, asked, sentences = (
+        scorer.response,
+        scorer.context.rest_of_prompt,
+        answer_sentences(scorer),
+    )
     return parts_of(
         sentences, response.text, lambda *span: response.tokens_in(span), asked, reliance
     )
@@ -339,12 +343,12 @@ class Workload:
         """The workload of scoring the scorer's sources."""
         context, generation = scorer.context, scorer.generation
         regions = context.regions
-        first = context.prompt.tokens_in(regions[0]).start if regions else context.end
+        first = context.prompt.tokens_in(regions[0]).start if regions else context.query_start
         num_sources = len(context.sources)
         num_documents = len({i for source in context.sources for i in source.documents})
         return cls(
-            context_tokens=context.end - first,
-            query_tokens=len(generation.prompt_ids) - context.end,
+            context_tokens=context.query_start - first,
+            query_tokens=len(generation.prompt_ids) - context.query_start,
             response_tokens=len(generation.response_ids),
             num_sources=num_sources,
             num_groups=max(1, min(num_documents, num_sources)),

@@ -43,7 +43,7 @@ class Prefetch:
     @property
     def capacity(self) -> int:
         """How many short rows fit into a pass; 0 if only tokens cost time."""
-        return self._scorer.num_spare
+        return self._scorer.num_spare_rows
 
     @property
     def is_on(self) -> bool:
@@ -83,7 +83,7 @@ class Evidence:
         self.scorer = scorer
         self.reliance = reliance
         self.prefetch = Prefetch(scorer)
-        self.can_mask = scorer.masked_refusal is None
+        self.can_mask = scorer.can_mask
         self.may_exclude_earlier_text = may_exclude_earlier_text
         self.of_whole_answer = PartEvidence(self)
         self._has_whole_rows = whole_rows
@@ -220,8 +220,8 @@ class PartEvidence:
         self._to_end = self._alone = Ablation()
         if tokens:
             first = tokens.start - self._is_sign(tokens.start - 1)
-            self._to_end = Ablation(said=tuple(range(tokens.stop)))
-            self._alone = Ablation(said=tuple(range(first, tokens.stop)))
+            self._to_end = Ablation(kept_response=tuple(range(tokens.stop)))
+            self._alone = Ablation(kept_response=tuple(range(first, tokens.stop)))
 
     def _is_sign(self, token: int) -> bool:
         """Whether a token of the response is a sign or white space, so that it says nothing."""
@@ -283,10 +283,10 @@ class PartEvidence:
     def _shortened(self, request: Request) -> Request:
         """The row of the part alone, or up to its end, or a longer one that was scored."""
         if self.excludes_earlier_text:
-            return _with_response(request, self._alone.said)
-        if request in self.scorer.scored or self._to_end.said is None:
+            return _with_response(request, self._alone.kept_response)
+        if request in self.scorer.scored or self._to_end.kept_response is None:
             return request
-        ending = _with_response(request, self._to_end.said)
+        ending = _with_response(request, self._to_end.kept_response)
         return max(self.answer.longest.get(request, ending), ending, key=_num_beginning)
 
     def loss_without(self, units: Collection[int], *, exact: bool = False) -> TokenScores | None:
@@ -327,12 +327,12 @@ def _of_whole_response(request: Request) -> Request:
 
 def _with_response(request: Request, tokens: tuple[int, ...] | None) -> Request:
     """The same row for these tokens of the response; None stands for all."""
-    return replace(request, ablation=replace(request.ablation, said=tokens))
+    return replace(request, ablation=replace(request.ablation, kept_response=tokens))
 
 
 def _num_beginning(request: Request) -> float:
     """The number of response tokens in a row that scores a beginning; infinity for other rows."""
-    said = request.ablation.said
+    said = request.ablation.kept_response
     is_beginning = said is not None and said == tuple(range(len(said)))
     return len(said) if said is not None and is_beginning else inf
 

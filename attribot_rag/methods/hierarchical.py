@@ -228,11 +228,11 @@ class Thorough(Method):
         check_count("gates", self.gates, 1)
 
     def run(self, scorer: Scorer) -> Scores:
-        whole = scorer.score([scorer.context.whole])
+        bare = scorer.score([scorer.context.without_documents])
         return replace(
             self._candidates(scorer) or self._by_passages(scorer),
-            token_log_likelihoods=scores_of(whole).token_log_likelihoods,
-            context_reliance=whole.changes[0],
+            token_log_likelihoods=scores_of(bare).token_log_likelihoods,
+            context_reliance=bare.changes[0],
         )
 
     def cost(self, workload: Workload) -> Cost:
@@ -252,13 +252,15 @@ class Thorough(Method):
 
     def _candidates(self, scorer: Scorer) -> Scores | None:
         """Masked scores of the candidates; None if they cannot be found."""
-        if scorer.masked_refusal is not None:
+        if not scorer.can_mask:
             return None
         if len(scorer.units) <= self._few:
             return Masked().run(scorer)
         if not scorer.sees_attention:
             return None
-        estimates = scorer.patched(answer_sentences(scorer), self.gates, located=True)
+        estimates = scorer.estimate_effects(
+            answer_sentences(scorer), self.gates, single_backward_pass=True
+        )
         if estimates is None:
             return None
         of_sentences = [best(of_units) for of_units in estimates.effects.tolist()]
@@ -268,6 +270,6 @@ class Thorough(Method):
         return replace(scores, attention=tuple(estimates.attention))
 
     def _by_passages(self, scorer: Scorer) -> Scores:
-        method: Method = LeaveOneOut() if scorer.masked_refusal else Masked()
+        method: Method = Masked() if scorer.can_mask else LeaveOneOut()
         passages = Hierarchical(3, ("passage",), method, method, shorten=False, each_sentence=True)
         return passages.run(scorer)

@@ -97,11 +97,12 @@ class Patching(Method):
         gates: How often the passes are repeated, each time with less attention to all sources.
             Several gates also find a source that makes its sentence nearly certain, and a text that
             is in the prompt twice.
-        located: Whether all sentences share one backward pass. The ranking is nearly the same.
+        single_backward_pass: Whether all sentences share one backward pass. The ranking is nearly
+            the same.
     """
 
     gates: int = 2
-    located: bool = False
+    single_backward_pass: bool = False
 
     def __post_init__(self) -> None:
         check_count("gates", self.gates, 1)
@@ -112,7 +113,9 @@ class Patching(Method):
 
     def run(self, scorer: Scorer) -> Scores:
         sentences = answer_sentences(scorer)
-        estimates = scorer.patched(sentences, self.gates, located=self.located)
+        estimates = scorer.estimate_effects(
+            sentences, self.gates, single_backward_pass=self.single_backward_pass
+        )
         scores = Scores.empty(scorer)
         if estimates is None:
             return scores

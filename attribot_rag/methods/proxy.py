@@ -16,7 +16,7 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
-from attribot_rag.context.context import Context, reduced
+from attribot_rag.context.context import Context, reduce_context
 from attribot_rag.context.prompt import token_anchors
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.methods.base import Cost, Method, Scores, TokenScores, Workload
@@ -98,7 +98,7 @@ def proxied(scorer: Scorer, language_model: LanguageModel, backend: Backend) -> 
         located = locate_context(tokens, scorer.context.documents, prompt_input.context_options)
         context = _with_ids_of(prompt_input.context, located)
         gone = frozenset(context.present) - frozenset(scorer.context.present)
-        context = reduced(context, Ablation(gone), language_model)
+        context = reduce_context(context, Ablation(gone), language_model)
         response = target.decode(scorer.generation.response_ids, skip_special_tokens=True)
         response_ids = language_model.encode(response)
         generation = Generation(context.prompt.ids, response_ids, retokenized=True)
@@ -110,7 +110,7 @@ def proxied(scorer: Scorer, language_model: LanguageModel, backend: Backend) -> 
             f"{language_model.public_name!r}, which has {most}; use another proxy"
         )
     has_scores = any(usage.scored_tokens for _, usage in scorer.session.usages)  # else it must read
-    if has_scores and not scorer.session.meter.affords(len(generation.prompt_ids)):
+    if has_scores and not scorer.session.meter.fit_or_stop(len(generation.prompt_ids)):
         return None
     return replace(
         scorer,

@@ -26,7 +26,7 @@ from attribot_rag.model.generation import (
 )
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.local_model import LocalModel, model_here
-from attribot_rag.recording.hook import GenerateArguments, PromptRead
+from attribot_rag.recording.hook import GenerateArguments, PrefilledCache
 from attribot_rag.recording.recorder import GenerationRecorder
 from attribot_rag.scoring.local_prefix import Cropped
 
@@ -149,7 +149,7 @@ def _reads_in_pieces(
     generate = getattr(model.generate, "original", model.generate)  # without the recorder's hook
     num_tokens = len(prompt_ids) + call.max_new_tokens(len(prompt_ids))
     return (
-        Cropped.refusal(model, num_tokens) is None
+        Cropped.why_not_for(model, num_tokens) is None
         and call.setting("use_cache") is not False
         and not any(call.setting(name) is not None for name in _OTHERWISE)
         and all(call.setting(name) in (None, 1) for name in _ONE_ROW)
@@ -164,7 +164,7 @@ def _cached_prompt(
 
     Raises InvalidInput if the time is up.
     """
-    cache = PromptRead(config=model.config.get_text_config(decoder=True))
+    cache = PrefilledCache(config=model.config.get_text_config(decoder=True))
     taken = cache_inputs(model, cache)
     try:
         read_in_pieces(model, prompt_ids[:-1], taken, limits.before_piece)

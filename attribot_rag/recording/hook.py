@@ -365,8 +365,8 @@ def read_generations(
     return generations
 
 
-class PromptRead(DynamicCache):
-    """A cache of the prompt of the call that gets it, as the call would have made it."""
+class PrefilledCache(DynamicCache):
+    """Marks a cache that we filled with the prompt of a call, as the call would have done it."""
 
 
 def _until_eos(ids: list[int], eos_ids: frozenset[int], pad_id: int | None) -> tuple[int, ...]:
@@ -389,14 +389,14 @@ def _plain_cache(
     """
     model, by_name = arguments.model, arguments.by_name
     given = [by_name.get(name) for name in (*CACHE_NAMES, "position_ids")]
-    is_set = any(value is not None and not isinstance(value, PromptRead) for value in given)
+    is_set = any(value is not None and not isinstance(value, PrefilledCache) for value in given)
     cache = next((value for value in output.values() if isinstance(value, Cache)), None)
     device = model.device.type
     if is_set or model.training or device == "meta" or torch.is_autocast_enabled(device):
         return None
     if not isinstance(output, GenerateDecoderOnlyOutput) or not isinstance(cache, DynamicCache):
         return None
-    if type(cache) not in (DynamicCache, PromptRead):
+    if type(cache) not in (DynamicCache, PrefilledCache):
         return None
     num_cached = output["sequences"].shape[1] - 1
     layers = [layer for layer in cache.layers if type(layer) is DynamicLayer]

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 
-from rapidfuzz.distance import Prefix
-
+from attribot_rag.context.text import shared_length
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation, PromptCache, cache_size
 from attribot_rag.model.language_model import LanguageModel, Prompt
@@ -189,16 +188,17 @@ class GenerationRecorder:
         """Why no generation matches the answer, and a fix."""
         return mismatch(answer, self._latest())
 
-    def release(
+    def retire(
         self,
         generation: Generation,
         cache: PromptCache | None = None,
         model_version: int | None = None,
     ) -> None:
-        """Drop a generation's cache after its attribution. Its ids stay.
+        """After a generation's attribution, drop its cache, and keep the one of its prompt.
 
-        `cache` is the cache of its prompt, which a model of this version read. `with_read_cache`
-        finds it until the model answers again, and after that within the limit.
+        Its ids stay. `cache` is the cache of its prompt, which a model of this version read.
+        `with_earlier_cache` finds it until the model answers again, and after that within the
+        limit.
         """
         with self._lock:
             for index, kept in enumerate(self._kept):
@@ -208,9 +208,9 @@ class GenerationRecorder:
                 read = _ReadPrompt(generation.prompt_ids, cache, model_version)
                 others = [each for each in self._read if each.ids != read.ids]
                 self._read = [*others, read][-_MAX_READ:]
-            self._keep_within_bound(num_newly_read=1)
+            self._drop_beyond_limit(num_newly_read=1)
 
-    def with_read_cache(self, generation: Generation) -> Generation:
+    def with_earlier_cache(self, generation: Generation) -> Generation:
         """The generation with the cache of the longest attributed beginning of its prompt.
 
         It also gets the version of the model that read it. Without such a cache, or if it has one,
@@ -220,7 +220,7 @@ class GenerationRecorder:
             return generation
 
         def num_shared(read: _ReadPrompt) -> int:
-            length = Prefix.similarity(read.ids, generation.prompt_ids)
+            length = shared_length(read.ids, generation.prompt_ids)
             return min(length, read.cache[0].keys.shape[2])
 
         with self._lock:
@@ -252,14 +252,14 @@ class GenerationRecorder:
         with self._lock:
             self._kept = (self._kept + new)[-self._max_generations :]
             self._newest = [generation.prompt_ids for generation in generations]
-            self._keep_within_bound()
+            self._drop_beyond_limit()
 
     def _make_room(self) -> None:
         """Before the model answers, drop caches beyond the limit, kept only for the last answer."""
         with self._lock:
-            self._keep_within_bound()
+            self._drop_beyond_limit()
 
-    def _keep_within_bound(self, *, num_newly_read: int = 0) -> None:
+    def _drop_beyond_limit(self, *, num_newly_read: int = 0) -> None:
         """Drop the oldest caches beyond the limit, caches of attributed prompts first.
 
         The caches of the last answers are kept while as much memory is free.
@@ -347,7 +347,7 @@ def mismatch(answer: Answer, kept: Sequence[Transcript]) -> str:
     if not same_prompt or not answer.prompt_texts:
         return _ELSEWHERE
     said, shown = same_prompt[0].response.text.strip(), answer.text.strip()
-    place = Prefix.similarity(said, shown)
+    place = shared_length(said, shown)
     return (
         f"to this prompt it answered {_words(said, place)} where this answer has "
         f"{_words(shown, place)}: another model gave that, or something changed the text before it "

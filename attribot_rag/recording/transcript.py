@@ -91,7 +91,7 @@ class Transcript:
         return TokenizedText.of(ids, language_model, skip_special_tokens=True)
 
     def holds(self, generation: Generation) -> bool:
-        """Whether the answer is this generation, whole or cut."""
+        """Whether the answer is this generation, whole or cut: they share the prompt's tuple."""
         return self.generation.prompt_ids is generation.prompt_ids
 
     def shown_part(self, shown: str) -> tuple[Transcript, int] | None:
@@ -179,7 +179,7 @@ class Answer:
         return {**vars(self), "ask": None, "span": None, "transcript": None}
 
     @property
-    def read(self) -> Documents:
+    def prompt_documents(self) -> Documents:
         """The documents as the prompt may have them."""
         return self.documents if self.contents is None else self.contents
 

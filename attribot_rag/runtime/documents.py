@@ -241,7 +241,9 @@ def _is_choice(run: AttributedRun, text: str) -> bool:
     if len(text) > _MAX_CHOICE or prompt is None:
         return False
     parts = [prompt] if isinstance(prompt, str) else map(message_text, filter(is_message, prompt))
-    documents = [single_spaced(Document.of(document).text) for document in run.answer.read]
+    documents = [
+        single_spaced(Document.of(document).text) for document in run.answer.prompt_documents
+    ]
     return _num_places(single_spaced(" ".join(parts)), documents, [text])[text] > 0
 
 

@@ -326,7 +326,9 @@ class RunStore(Mapping[str, AttributedRun]):
             free = [run for run in runs if run.text == text and run not in found.values()]
             if free and not isinstance(free[-1].error, DocumentsNotLocated):
                 found[key] = free[-1]
-        read = {Document.of(part).id for run in found.values() for part in run.answer.read}
+        read = {
+            Document.of(part).id for run in found.values() for part in run.answer.prompt_documents
+        }
         return {key: run for key, run in found.items() if run.run_id not in read}
 
     def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:

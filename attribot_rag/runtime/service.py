@@ -193,7 +193,8 @@ class AttributionService:
         answer's span, the span that was current when the model generated, or the current one.
         """
         if earlier:
-            answer = replace(answer, contents=(*answer.read, *map(document_of, earlier)))
+            contents = (*answer.prompt_documents, *map(document_of, earlier))
+            answer = replace(answer, contents=contents)
         kept = replace(answer, transcript=None, ask=None, span=answer.span or current_span())
         if answer.ask is not None:
             self._asks[run_id] = answer.ask
@@ -273,7 +274,7 @@ class AttributionService:
             made = self._attributing.attribute(
                 answer.prompt,
                 answer.text,
-                answer.read,
+                answer.prompt_documents,
                 answered_by=answer.answered_by if self._attributing.is_reader else None,
                 on_sentence=self._so_far(run),
             )

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
-from typing import ClassVar, Protocol, TypedDict
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
-from typing_extensions import Unpack
 
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation, PromptCache
@@ -31,7 +30,7 @@ class OutOfTime(Exception):
 class Backend(Protocol):
     """Computes log-likelihoods, with a model in this process or on a server."""
 
-    def encode_prefix(
+    def prefix_for(
         self,
         generation: Generation,
         implementation: Requested = "auto",
@@ -39,9 +38,9 @@ class Backend(Protocol):
     ) -> Prefix:
         """The prompt of a generation for the fastest way of scoring that is right, not read yet.
 
-        `pass_tokens` are the prefix's; None takes the measured number. The first call makes
-        everything ready. Raises UnsupportedModel if no way is right, or the requested one is not,
-        and InvalidInput for an unknown name.
+        `pass_tokens` are the prefix's; None takes the measured number. The first call also copies
+        and probes the model. Raises UnsupportedModel if no way is right, or the requested one is
+        not, and InvalidInput for an unknown name.
         """
 
     def reference(self, generation: Generation) -> Prefix:
@@ -50,26 +49,17 @@ class Backend(Protocol):
         Raises UnsupportedModel if there is none on this machine.
         """
 
-    def for_attribution(self) -> AbstractContextManager[None]:
-        """The block of one attribution, in which the model stays unchanged."""
+    def assume_unchanged(self) -> AbstractContextManager[None]:
+        """A block in which the backend looks for no changes of the model."""
 
     def changed_since(self, generation: Generation) -> bool:
         """Whether the model was changed after it answered, as far as that is known."""
 
 
-class Traits(TypedDict, total=False):
-    """What a prefix knows of itself when it is made; see `Prefix`."""
-
-    pass_tokens: int
-    masked_refusal: str | None
-    fallback: str | None
-    model_version: int | None
-
-
 class Prefix(ABC):
     """The encoded prompt of a generation, after which rows are scored. `read` encodes it once.
 
-    - `masked_refusal` says why rows cannot hide a part of the prompt; None if they can.
+    - `why_no_masks` says why rows cannot hide a part of the prompt; None if they can.
     - `fallback` says why a faster way of scoring was not chosen.
     - `prefilled_tokens` and `scored_tokens` count the tokens that went through the model. Every
       subclass has to add to them, because the budget uses them.
@@ -82,13 +72,12 @@ class Prefix(ABC):
     packs_rows: ClassVar[bool] = False
 
     pass_tokens: int = 0
-    masked_refusal: str | None = "this way of scoring hides no part of the prompt"
+    why_no_masks: str | None = "this way of scoring hides no part of the prompt"
     fallback: str | None = None
     model_version: int | None = None
 
-    def __init__(self, generation: Generation, **traits: Unpack[Traits]) -> None:
+    def __init__(self, generation: Generation) -> None:
         self.generation = generation
-        vars(self).update(traits)
         self.prompt_cache: PromptCache = ()
         self.prefilled_tokens = 0
         self.scored_tokens = 0
@@ -178,10 +167,10 @@ def tolerance(dtype: torch.dtype) -> float:
 
 def in_columns(scores: Tensor, rows: Sequence[Row], num_response_tokens: int) -> Tensor:
     """The scores of all rows' targets as [rows, response tokens]; NaN at other tokens."""
-    if all(row.said is None for row in rows):
+    if all(row.kept_response is None for row in rows):
         return scores.view(len(rows), -1)
     every = range(num_response_tokens)
-    places = [(i, j) for i, row in enumerate(rows) for j in row.said or every]
+    places = [(i, j) for i, row in enumerate(rows) for j in row.kept_response or every]
     placed = scores.new_full((len(rows), num_response_tokens), torch.nan)
     placed[tuple(torch.tensor(places).T)] = scores
     return placed

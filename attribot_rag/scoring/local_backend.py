@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
-from typing_extensions import Unpack
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.errors import InvalidInput, UnsupportedModel
@@ -26,7 +25,7 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import without_folder
 from attribot_rag.model.local_model import model_version, placeholder_ids, reads_elsewhere
 from attribot_rag.model.threads import ForkSafe
-from attribot_rag.scoring.backend import Traits, Unsupported, tolerance
+from attribot_rag.scoring.backend import Unsupported, tolerance
 from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference, rope_changes
 from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.packed import Packed, PackedAtOnce, most_tokens_at_once
@@ -74,23 +73,22 @@ class LocalBackend(ForkSafe):
 
     @cached_property
     def pass_tokens(self) -> int:
-        """How many tokens a pass is worth, measured once; 0 on a CPU. See `Prefix`."""
+        """The price of a pass in tokens, measured once; 0 on a CPU. See `Prefix`."""
         twin = self.twin()
         return 0 if twin.device.type == "cpu" else measured_pass_tokens(twin)
 
     @contextmanager
-    def for_attribution(self) -> Iterator[None]:
+    def assume_unchanged(self) -> Iterator[None]:
         """Within the block, changes are not looked for: that takes 10 ms for 400 modules."""
-        _ = self.version
+        self.refresh()
         self._num_trusting_blocks += 1  # attributions may take turns
         try:
             yield
         finally:
             self._num_trusting_blocks -= 1
 
-    @property
-    def version(self) -> int:
-        """The version of the model; see `model_version`."""
+    def refresh(self) -> int:
+        """Drop all values if the model was changed. Its version; see `model_version`."""
         if not self._num_trusting_blocks:
             version = model_version(self._model)
             if version != self._version:
@@ -101,7 +99,7 @@ class LocalBackend(ForkSafe):
     def value(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """A value that belongs to the model as it is now. One thread at a time makes it."""
         with self._lock:
-            _ = self.version
+            self.refresh()
             if key not in self._values:
                 self._values[key] = make()
             value: Value = self._values[key]
@@ -112,21 +110,21 @@ class LocalBackend(ForkSafe):
         make = partial(make_twin, self._model, attention_function)
         return self.value(("twin", attention_function), make)
 
-    def make(
-        self, kind: type[LocalPrefix], generation: Generation, **traits: Unpack[Traits]
-    ) -> LocalPrefix:
+    def make(self, kind: type[LocalPrefix], generation: Generation) -> LocalPrefix:
         """The prompt of a generation for an implementation, whether that is right or not."""
         # The values that a hook reads elsewhere may change while a cache lives.
-        traits["model_version"] = None if reads_elsewhere(self._model) else self.version
+        version = None if reads_elsewhere(self._model) else self.refresh()
         inference = self.value("inference mode", self._probes.runs_in_inference_mode)
         twin = self.twin(kind.attention_function)
-        return kind(twin, generation, self.twin(), inference=inference, **traits)
+        prefix = kind(twin, generation, self.twin(), inference=inference)
+        prefix.model_version = version
+        return prefix
 
     def reference(self, generation: Generation) -> LocalPrefix:
         """On the model itself. In training mode, in which it draws at random, on its twin."""
         return Reference(self.twin() if self._model.training else self._model, generation)
 
-    def encode_prefix(
+    def prefix_for(
         self,
         generation: Generation,
         implementation: Requested = "auto",
@@ -141,20 +139,19 @@ class LocalBackend(ForkSafe):
                 "which are not scored; ask about the text alone"
             )
         kinds = requested_kinds(implementation)
-        unscorable = self.value("unscorable", self._probes.unscorable)
+        unscorable = self.value("unscorable", self._probes.why_unscorable)
         if unscorable is not None:
             raise UnsupportedModel(f"the model {self._name!r} cannot be scored: {unscorable}")
         fallback: str | None = None
         for kind in kinds:
-            reason = self.refusal(kind, generation)
+            reason = self.why_not(kind, generation)
             if reason is None:
-                return self.make(
-                    kind,
-                    generation,
-                    pass_tokens=self._tokens_of_a_pass(kind, generation, pass_tokens),
-                    masked_refusal=self.masked_refusal(kind, generation),
-                    fallback=fallback,
-                )
+                prefix = self.make(kind, generation)
+                prefix.pass_tokens = self._pass_price(kind, generation, pass_tokens)
+                prefix.attends_at_once = prefix.pass_tokens > 0
+                prefix.why_no_masks = self.why_no_masks(kind, generation)
+                prefix.fallback = fallback
+                return prefix
             if implementation != "auto":
                 raise UnsupportedModel(
                     f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
@@ -163,40 +160,43 @@ class LocalBackend(ForkSafe):
         raise AssertionError("Reference refuses nothing")
 
     def changed_since(self, generation: Generation) -> bool:
-        return generation.model_version not in (None, self.version)
+        return generation.model_version not in (None, self.refresh())
 
-    def refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
+    def why_not(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
         """Why this implementation is not right for a generation; None if it is."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
-        reason = kind.refusal(self._model, num_tokens)
+        reason = kind.why_not_for(self._model, num_tokens)
         if reason is not None or kind is Reference:
             return reason
-        return self._probe(kind, masked=False)
+        return self._why_probe_fails(kind, masked=False)
 
-    def masked_refusal(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
+    def why_no_masks(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
         """Why this implementation cannot hide a part of the prompt; None if it can."""
         num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
         if rope_changes(self._model, num_prompt, num_prompt + num_response):
             return "its rotary frequencies change with the length while it answers"
-        reason = kind.masking_refusal(self._model)
-        return reason or self._probe(kind, masked=True)
+        reason = kind.why_no_masks_for(self._model)
+        return reason or self._why_probe_fails(kind, masked=True)
 
-    def _tokens_of_a_pass(
-        self, kind: type[LocalPrefix], generation: Generation, asked: int | None
+    def _pass_price(
+        self, kind: type[LocalPrefix], generation: Generation, requested: int | None
     ) -> int:
-        """What a pass is worth; 0 if layers do not attend to all keys at once, or do so wrongly."""
+        """The price of a pass in tokens; 0 if layers cannot attend to all keys at once.
+
+        Without that, a pass over many rows has about as many operations as a pass for each row.
+        """
         if not issubclass(kind, Packed):
             return 0
-        worth = self.pass_tokens if asked is None else asked
-        if not worth or any(self._probe(PackedAtOnce, masked=masked) for masked in (False, True)):
+        price = self.pass_tokens if requested is None else requested
+        if not price or any(self._why_probe_fails(PackedAtOnce, masked=x) for x in (False, True)):
             return 0
-        return min(worth, most_tokens_at_once(self.twin(), len(generation.prompt_ids)))
+        return min(price, most_tokens_at_once(self.twin(), len(generation.prompt_ids)))
 
-    def _probe(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
-        """Why a probe rejects the implementation, or None."""
-        return self.value((kind, masked), lambda: self._outcome(kind, masked=masked))
+    def _why_probe_fails(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
+        """Why a probe rejects the implementation, or None. Each probe runs once."""
+        return self.value((kind, masked), lambda: self._run_probe(kind, masked=masked))
 
-    def _outcome(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
+    def _run_probe(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
         run = self._probes.masked if masked else self._probes.exact
         problem: object
         try:
@@ -252,12 +252,14 @@ class Probes:
         generation = self._generation
         prompt = generation.prompt_ids
         rows = [
-            _full(generation),
-            Row.exact((*prompt[:10], *prompt[15:]), 10, generation),
-            Row.exact(prompt[1:], 0, generation),
+            _full_prompt_row(generation),
+            Row.for_prompt((*prompt[:10], *prompt[15:]), 10, generation),
+            Row.for_prompt(prompt[1:], 0, generation),
         ]
-        truth = torch.cat([self._plain, self._score(Reference, generation, rows[1:])])
-        return _largest(self._score(kind, generation, rows), truth)
+        truth = torch.cat(
+            [self._full_prompt_scores, self._scores_of(Reference, generation, rows[1:])]
+        )
+        return _largest_difference(self._scores_of(kind, generation, rows), truth)
 
     def masked(self, kind: type[LocalPrefix]) -> float:
         """Rows that hide nothing must equal the full prompt, other rows the reference.
@@ -277,23 +279,23 @@ class Probes:
         takes_any_mask = own in ("eager", "sdpa", None)
         twin = self._backend.twin(None if takes_any_mask else "sdpa")
         reference = Reference(twin, generation)
-        plain = [_full(generation)]
-        full = self._plain if takes_any_mask else reference.log_likelihoods(plain)
+        plain = [_full_prompt_row(generation)]
+        full = self._full_prompt_scores if takes_any_mask else reference.log_likelihoods(plain)
         truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
-        return _largest(self._score(kind, generation, rows), truth)
+        return _largest_difference(self._scores_of(kind, generation, rows), truth)
 
     def runs_in_inference_mode(self) -> bool:
         """Whether the model runs in inference mode. With quanto's 4-bit weights, it does not."""
         prefix = Reference(self._backend.twin(), self._generation, inference=True)
         try:
-            prefix.log_likelihoods([_full(self._generation)])
+            prefix.log_likelihoods([_full_prompt_row(self._generation)])
         except FAILURES as error:
             if is_out_of_memory(error):
                 raise
             return False
         return True
 
-    def unscorable(self) -> str | None:
+    def why_unscorable(self) -> str | None:
         """Why the model does not predict tokens only from earlier tokens; None if it does."""
         *before, late, last = self._generation.response_ids
         changed = (*before, (late + 1) % self._num_ids, last)
@@ -301,7 +303,10 @@ class Probes:
         try:
             scores = [
                 row[:, : len(before)]
-                for row in (self._plain, self._score(Reference, other, [_full(other)]))
+                for row in (
+                    self._full_prompt_scores,
+                    self._scores_of(Reference, other, [_full_prompt_row(other)]),
+                )
             ]
         except FAILURES as error:
             if is_out_of_memory(error):
@@ -312,7 +317,7 @@ class Probes:
                 "language model, by AutoModelForCausalLM or its like"
             )
         exactly = self._model.dtype in (torch.float32, torch.float64)
-        if _largest(*scores) > (_SAME if exactly else tolerance(self._model.dtype)):
+        if _largest_difference(*scores) > (_SAME if exactly else tolerance(self._model.dtype)):
             return (
                 "its predictions depend on later tokens, so it is not a causal language model; a "
                 "model that can be one needs config.is_decoder=True; in a quantized model, a "
@@ -322,12 +327,12 @@ class Probes:
         return None
 
     @property
-    def _plain(self) -> Tensor:
-        rows = [_full(self._generation)]
-        run = partial(self._score, Reference, self._generation, rows)
+    def _full_prompt_scores(self) -> Tensor:
+        rows = [_full_prompt_row(self._generation)]
+        run = partial(self._scores_of, Reference, self._generation, rows)
         return self._backend.value("plain probe", run)
 
-    def _score(
+    def _scores_of(
         self, kind: type[LocalPrefix], generation: Generation, rows: Sequence[Row]
     ) -> Tensor:
         make = partial(self._backend.make, kind, generation)
@@ -336,11 +341,11 @@ class Probes:
         return prefix.log_likelihoods(rows)
 
 
-def _full(generation: Generation) -> Row:
-    return Row.exact(generation.prompt_ids, len(generation.prompt_ids), generation)
+def _full_prompt_row(generation: Generation) -> Row:
+    return Row.for_prompt(generation.prompt_ids, len(generation.prompt_ids), generation)
 
 
-def _largest(scores: Tensor, truth: Tensor) -> float:
+def _largest_difference(scores: Tensor, truth: Tensor) -> float:
     return float((scores - truth).abs().max())
 
 

@@ -20,7 +20,6 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 from transformers.masking_utils import causal_mask_function, create_masks_for_generate
-from typing_extensions import Unpack
 
 from attribot_rag.model.generation import (
     Generation,
@@ -33,7 +32,6 @@ from attribot_rag.scoring.backend import (
     Batching,
     Prefix,
     Reading,
-    Traits,
     Unsupported,
     in_columns,
 )
@@ -55,11 +53,13 @@ class LocalPrefix(Prefix):
 
     `attention_function` is the function that the twin needs, None for the model's own. `native` is
     the twin with the model's own function, by default this twin. `inference` says that passes run
-    in inference mode, which takes fewer operations. `traits` are those of `Prefix`.
+    in inference mode, which takes fewer operations. `attends_at_once` asks for small passes in
+    which each layer attends to all keys in one operation.
     """
 
     attention_function: ClassVar[str | None] = None
-    masked_refusal = None
+    why_no_masks: str | None = None
+    attends_at_once: bool = False
 
     def __init__(
         self,
@@ -68,9 +68,8 @@ class LocalPrefix(Prefix):
         native: PreTrainedModel | None = None,
         *,
         inference: bool = False,
-        **traits: Unpack[Traits],
     ) -> None:
-        super().__init__(generation, **traits)
+        super().__init__(generation)
         self.twin = twin
         self.native = twin if native is None else native
         self.inference = inference
@@ -78,12 +77,12 @@ class LocalPrefix(Prefix):
         self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
 
     @classmethod
-    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+    def why_not_for(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
         """Why the architecture does not allow this implementation for such long rows, or None."""
         return None
 
     @classmethod
-    def masking_refusal(cls, model: PreTrainedModel) -> str | None:
+    def why_no_masks_for(cls, model: PreTrainedModel) -> str | None:
         """Why the architecture does not allow rows that hide a part of the prompt, or None."""
         config = model.config.get_text_config(decoder=True)
         if keeps_states(model):
@@ -98,7 +97,7 @@ class LocalPrefix(Prefix):
         """Nothing to do: rows that share no cache are read one by one."""
 
     def num_tokens(self, row: Row) -> int:
-        return row.num_visible + row.num_tokens
+        return row.visible_end + row.num_new
 
     def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         self.read()
@@ -111,7 +110,7 @@ class LocalPrefix(Prefix):
         return torch.cat([self.score_one(row) for row in rows])
 
     def score_one(self, row: Row) -> Tensor:
-        """The same for a single row, in a pass of its own."""
+        """Log-probabilities of one row, in a pass of its own: [1, num_response_tokens]."""
         raise NotImplementedError
 
     def batching(self, token_budget: int | None) -> Batching:
@@ -130,13 +129,13 @@ class LocalPrefix(Prefix):
         """The numbers added to attention scores under a masked row, perhaps by type of layer.
 
         For the new tokens after a cache, or with `encoded` for the whole sequence. [1, 1, queries,
-        num_visible + new tokens]: 0 or, as in transformers, the least finite number instead of
+        visible_end + new tokens]: 0 or, as in transformers, the least finite number instead of
         -inf.
         """
-        positions = torch.tensor([*range(row.num_visible), *row.positions])
+        positions = torch.tensor([*range(row.visible_end), *row.positions])
         visible = visible_in(row)
         if encoded:
-            prompt = torch.ones(row.num_visible, len(positions)).tril_().bool()
+            prompt = torch.ones(row.visible_end, len(positions)).tril_().bool()
             visible = torch.cat([prompt, visible])
         queries = positions[len(positions) - len(visible) :]
         least = torch.finfo(self.twin.dtype).min
@@ -187,8 +186,8 @@ class Reference(LocalPrefix):
             if rope_changes(self.twin, last - num_targets + 1, last):
                 return self._generated(ids, row)
         inputs: dict[str, Any] = {"input_ids": ids, "use_cache": False}
-        if not row.is_exact:
-            positions = torch.tensor([[*range(row.num_visible), *row.positions]])
+        if not row.has_no_gap:
+            positions = torch.tensor([[*range(row.visible_end), *row.positions]])
             inputs["position_ids"] = positions.to(self.device)
             inputs["attention_mask"] = self._mask(row, encoded=True)
         scored = torch.arange(last - num_targets, last, device=self.device)
@@ -218,7 +217,7 @@ class CachedPrefix(LocalPrefix):
     _is_read = False
 
     @classmethod
-    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+    def why_not_for(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
         if keeps_states(model):
             return "it has layers that keep states, which cannot be cropped to a part of the prompt"
         rope_limit = length_dependent_rope(model)
@@ -249,7 +248,7 @@ class CachedPrefix(LocalPrefix):
         self._is_read = True
 
     def num_tokens(self, row: Row) -> int:
-        return row.num_tokens
+        return row.num_new
 
     def _inputs(self, token_ids: Sequence[int], positions: Sequence[int]) -> dict[str, Tensor]:
         ids, places = torch.tensor([[token_ids], [positions]]).to(self.device)  # sent at once
@@ -262,9 +261,9 @@ class Cropped(CachedPrefix):
     name: ClassVar[str] = "cropped"
 
     def score_one(self, row: Row) -> Tensor:
-        start, num_new = row.num_visible, row.num_tokens
+        start, num_new = row.visible_end, row.num_new
         mask: Tensor | dict[str, Tensor]
-        if row.is_exact:
+        if row.has_no_gap:
             mask = torch.ones(1, start + num_new, dtype=torch.long, device=self.device)
         else:
             mask = self._mask(row, encoded=False)
@@ -324,13 +323,13 @@ def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCa
 
 
 def visible_in(row: Row) -> Tensor:
-    """Whether a new token of a row sees a position: bool [new tokens, num_visible + new tokens].
+    """Whether a new token of a row sees a position: bool [new tokens, visible_end + new tokens].
 
-    The columns are the prompt's first `num_visible` positions and the new tokens.
+    The columns are the prompt's first `visible_end` positions and the new tokens.
     """
-    width = row.num_visible
-    visible = torch.zeros(row.num_tokens, width + row.num_tokens, dtype=torch.bool)
-    visible[:, width:] = torch.ones(row.num_tokens, row.num_tokens).tril_().bool()
+    width = row.visible_end
+    visible = torch.zeros(row.num_new, width + row.num_new, dtype=torch.bool)
+    visible[:, width:] = torch.ones(row.num_new, row.num_new).tril_().bool()
     done = 0
     for block in row.blocks:
         end = done + len(block.token_ids)

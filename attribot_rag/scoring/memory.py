@@ -58,7 +58,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
+def report_out_of_memory(num_tokens: int) -> Iterator[None]:
     """Raise the out-of-memory errors of any allocator as ScoringOutOfMemory."""
     try:
         yield

@@ -1,4 +1,16 @@
-"""Scores many rows in one forward pass that shares the prefix cache, and observes attention."""
+"""Scores many rows in one forward pass that shares the prefix cache, and observes attention.
+
+A pass with two rows, of one block and of two, after a cached prompt of ten tokens:
+
+            cached prompt         sequence
+            0 1 2 3 4 5 6 7 8 9   0 1 2 3 4 5
+    row a   x x x x . . . . . .   a a a . . .   block a sees the segment [0, 4)
+    row b   x x . . . . . . . .   . . . b . .   block b sees [0, 2)
+            x x . . x x x x . .   . . . b c c   block c sees [0, 2), [4, 8) and block b
+
+A `PackedLayout` holds the blocks of the sequence. Tokens see the tokens before them in their block.
+A `View` has some tokens of a block, and all `Keys` that they see.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +52,8 @@ Attended = tuple[Tensor, Tensor]
 class Packed(CachedPrefix):
     """Rows end to end in one sequence: large matrices for the linear layers, no padding.
 
-    If a pass is worth tokens, small passes attend to all keys in one operation for each layer.
+    If it `attends_at_once`, each layer attends to all keys in one operation, in passes that are
+    small enough for its mask. Otherwise, each block of a row attends to its own keys.
     """
 
     name: ClassVar[str] = "packed"
@@ -48,27 +61,28 @@ class Packed(CachedPrefix):
     packs_rows: ClassVar[bool] = True
 
     @classmethod
-    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+    def why_not_for(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
         config = model.config.get_text_config(decoder=True)
         if not getattr(model, "_supports_attention_backend", False):
             return "its attention cannot be replaced through transformers' AttentionInterface"
         limit = getattr(config, "floor_scale", None)  # Llama 4 tunes queries by their index
         if getattr(config, "attn_temperature_tuning", False) and limit and num_tokens > limit:
             return f"its queries depend on their place in the input beyond {limit} tokens"
-        return super().refusal(model, num_tokens)
+        return super().why_not_for(model, num_tokens)
 
     def score(self, rows: Sequence[Row], observer: AttentionObserver | None = None) -> Tensor:
         ids: list[int] = []
-        scored: list[int] = []
+        logit_places: list[int] = []
         for row in rows:
             ids += row.token_ids
-            scored += range(len(ids) - len(row.targets), len(ids))
+            logit_places += range(len(ids) - len(row.targets), len(ids))
         most = most_tokens_at_once(self.twin, len(self.generation.prompt_ids))
         at_once = self.attends_at_once and len(ids) <= most
         layout = PackedLayout.of(rows, self.prompt_cache, observer, at_once=at_once)
         with packed_layout(layout):
             logits = self._logits(
-                torch.tensor(scored).to(self.device),
+                torch.tensor(logit_places).to(self.device),
+                # without it, transformers would look for packed texts in the positions
                 attention_mask=torch.ones(1, len(ids), dtype=torch.long, device=self.device),
                 use_cache=False,
                 **self._inputs(ids, layout.positions.tolist()),
@@ -92,26 +106,21 @@ class Packed(CachedPrefix):
         )
 
     @property
-    def attends_at_once(self) -> bool:
-        """Whether layers attend to all keys in one operation, if the mask is small enough."""
-        return self.pass_tokens > 0
-
-    @property
     def sees_attention(self) -> bool:
-        return self.masked_refusal is None
+        return self.why_no_masks is None
 
     def effects(self, row: Row, patch: Patch) -> Effects:
         self.read()
         with torch.inference_mode(False), torch.enable_grad():
             patch = replace(patch, members=patch.members.to(self.device))
-            observer = self.patched(row, patch)
+            observer = self.observer_for(row, patch)
             return observer.effects(self.score([row] * patch.num_rows, observer))
 
-    def patched(self, row: Row, patch: Patch) -> PatchedAttention:
+    def observer_for(self, row: Row, patch: Patch) -> PatchedAttention:
         """The observer of the rows of a patch."""
         num_cached = self.prompt_cache[0].keys.shape[2] if self.prompt_cache else 0
         num_response = len(self.generation.response_ids)
-        return PatchedAttention(patch, row.num_tokens, num_response, num_cached)
+        return PatchedAttention(patch, row.num_new, num_response, num_cached)
 
 
 class PackedAtOnce(Packed):
@@ -159,7 +168,10 @@ class PackedLayout:
         return cls(cache, torch.tensor(positions), tuple(blocks), observer, at_once=at_once)
 
     def views(self, visibility: Visibility, device: torch.device) -> list[View]:
-        """The views of all tokens in the layers with this mask. Made once, on this device."""
+        """The views of all tokens in the layers with this mask. Made once, on this device.
+
+        The model holds its masks during a pass, so their ids are unique.
+        """
         views = self._views.get(id(visibility))
         if views is None:
             views = []
@@ -185,9 +197,9 @@ class PackedLayout:
             num_cached, num_tokens = self.num_cached, len(self.positions)
             seen = np.zeros((num_tokens, num_cached + num_tokens), dtype=bool)
             for block in self.blocks:
-                rows = slice(*block.span)
+                queries = slice(*block.span)
                 for start, end in block.segments:
-                    seen[rows, start:end] = True
+                    seen[queries, start:end] = True
                 for token in range(*block.span):
                     seen[token, num_cached + block.row_start : num_cached + token + 1] = True
             visible = torch.from_numpy(seen)
@@ -249,10 +261,10 @@ class PackedBlock(NamedTuple):
             last = min(first + _MASKED_QUERIES, self.span[1])
             queries = positions[first:last]
             visible = visibility.visible(queries, positions[self.row_start : last])
-            own = Keys.visible(visible.tril(first - self.row_start), self.row_start, device)
+            own = Keys.from_mask(visible.tril(first - self.row_start), self.row_start, device)
             assert own is not None, "every token sees itself"
             cached = (
-                Keys.visible(
+                Keys.from_mask(
                     visibility.visible(queries, torch.arange(*segment)), segment[0], device
                 )
                 for segment in self.segments
@@ -283,7 +295,7 @@ class Keys:
     blind: Tensor | None = None
 
     @classmethod
-    def visible(cls, visible: Tensor, first: int, device: torch.device) -> Keys | None:
+    def from_mask(cls, visible: Tensor, first: int, device: torch.device) -> Keys | None:
         """The smallest interval with all keys that any query sees, with masks on the device.
 
         `visible` [queries, keys] is on the CPU.
@@ -352,10 +364,12 @@ def packed_attention(
         first, *others = view.own
         part, log_sum = kernel.attend(queries, key, value, first)
         for keys in others:
-            part, log_sum = merge(part, log_sum, *kernel.attend(queries, key, value, keys))
+            part, log_sum = merge_attention(
+                part, log_sum, *kernel.attend(queries, key, value, keys)
+            )
         for keys in view.cached:
             assert cached is not None
-            part, log_sum = merge(part, log_sum, *kernel.attend(queries, *cached, keys))
+            part, log_sum = merge_attention(part, log_sum, *kernel.attend(queries, *cached, keys))
         if s_aux is not None:
             total = torch.logaddexp(log_sum, s_aux.to(log_sum)[None, :, None])
             part, log_sum = part * (log_sum - total).exp()[..., None].to(part), total
@@ -475,7 +489,9 @@ class Kernel:
         return output, log_sum
 
 
-def merge(left: Tensor, left_log_sum: Tensor, right: Tensor, right_log_sum: Tensor) -> Attended:
+def merge_attention(
+    left: Tensor, left_log_sum: Tensor, right: Tensor, right_log_sum: Tensor
+) -> Attended:
     """Attention over two sets of keys, from the attention over each and their log-sum-exps."""
     weight = torch.sigmoid(right_log_sum - left_log_sum)[..., None]
     merged = torch.lerp(left.to(weight.dtype), right.to(weight.dtype), weight)
@@ -486,16 +502,16 @@ class AttentionObserver(Protocol):
     """Observes each layer's attention to the keys of the cache and, after them, of the sequence.
 
     `gates` [tokens, keys] are added to the scores; None adds nothing. For PyTorch, the output of
-    each layer depends on the `leaf`, so a backward pass to it goes through all layers.
+    each layer depends on the `gradient_anchor`, so a backward pass to it goes through all layers.
     """
 
-    leaf: Tensor
+    gradient_anchor: Tensor
     gates: Tensor | None
 
-    def see(self, weights: Tensor) -> None:
+    def observe_forward(self, weights: Tensor) -> None:
         """Record a layer's weights [heads, tokens, keys] in the forward pass."""
 
-    def see_gradient(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
+    def observe_backward(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
         """Record a layer in the backward pass.
 
         `moved` [heads, tokens, keys] has each weight times the product of its value and the
@@ -521,8 +537,8 @@ class ObservedAttention:
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """[1, heads, tokens, value_dim], differentiable by query, key and value."""
-        leaf = self.observer.leaf
-        return _ObservedFunction.apply(query, key, value, leaf, self)  # type: ignore[no-any-return, no-untyped-call]
+        anchor = self.observer.gradient_anchor
+        return _ObservedFunction.apply(query, key, value, anchor, self)  # type: ignore[no-any-return, no-untyped-call]
 
     def grouped(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """[key-value heads, groups * tokens or all keys, dim]."""
@@ -550,7 +566,7 @@ class _ObservedFunction(torch.autograd.Function):
         ctx.save_for_backward(query, key, value)
         grouped, keys, values = layer.grouped(query, key, value)
         weights = layer.weights(layer.kernel.scores(grouped, keys))
-        layer.observer.see(weights.view(*query.shape[1:3], -1))
+        layer.observer.observe_forward(weights.view(*query.shape[1:3], -1))
         return torch.bmm(weights.to(values.dtype), values).view(*query.shape[:3], -1)
 
     @staticmethod
@@ -564,7 +580,7 @@ class _ObservedFunction(torch.autograd.Function):
         moved = torch.bmm(gradient.float(), values.float().transpose(1, 2)).mul_(weights)
         mean = moved.sum(-1, keepdim=True)
         heads = (each.view(*query.shape[1:3], -1) for each in (weights, moved, mean))
-        layer.observer.see_gradient(*heads)
+        layer.observer.observe_backward(*heads)
         if not any(ctx.needs_input_grad[:3]):  # the first layer
             return (None,) * 5
         of_scores = moved.addcmul_(weights, mean, value=-1.0)

@@ -21,25 +21,26 @@ class Patch:
     the effect is the mean derivative by a unit's own factor. Without, it is the effect of removing
     the unit from each head.
 
-    With `located`, only the whole response is differentiated. The attention that predicts a
-    response token counts for its part, and the attention of the question's tokens for each part.
+    With `single_backward_pass`, only the whole response is differentiated. The attention that
+    predicts a response token counts for its part, and the attention of the question's tokens for
+    each part.
     """
 
     members: Tensor
     parts: Sequence[Sequence[int]]
     factors: tuple[float, ...] = ()
-    located: bool = False
+    single_backward_pass: bool = False
 
     def values(self, responses: Tensor) -> list[Tensor]:
         """The sums to differentiate, of log-likelihoods [num_rows, num_response_tokens]."""
-        if self.located:
+        if self.single_backward_pass:
             return [responses.sum()]
         return [responses[:, list(part)].sum() for part in self.parts]
 
-    def located_in(self, row_length: int, num_response_tokens: int) -> Tensor:
+    def counted_tokens(self, row_length: int, num_response_tokens: int) -> Tensor:
         """[num_parts, row_length]: 1 if a token's attention counts for a part."""
         first = row_length - num_response_tokens  # it predicts the response's first token
-        if not self.located:
+        if not self.single_backward_pass:
             return torch.ones(len(self.parts), row_length)
         counted = torch.zeros(len(self.parts), row_length)
         counted[:, :first] = 1.0
@@ -50,7 +51,7 @@ class Patch:
     @property
     def num_backward(self) -> int:
         """How many backward passes go through each row."""
-        return 1 if self.located else len(self.parts)
+        return 1 if self.single_backward_pass else len(self.parts)
 
     @property
     def num_rows(self) -> int:
@@ -82,10 +83,10 @@ class PatchedAttention:
     ) -> None:
         members = patch.members[:num_cached]
         factors = members.new_tensor(patch.factors)
-        counted = patch.located_in(row_length, num_response_tokens).to(members)
+        counted = patch.counted_tokens(row_length, num_response_tokens).to(members)
         self._patch, self._row_length, self._num_cached = patch, row_length, num_cached
         self._members = pad(members, (0, 0, 0, row_length * patch.num_rows))
-        self.leaf = members.new_zeros((), requires_grad=True)
+        self.gradient_anchor = members.new_zeros((), requires_grad=True)
         self.gates: Tensor | None = None
         if patch.factors:
             of_rows = factors.log()[:, None] * self._members.any(1)
@@ -94,12 +95,13 @@ class PatchedAttention:
             counted = (counted[:, None] * shares[:, None]).flatten(1)
         self._counted = counted
         self._by_part = members.new_zeros(len(patch.parts), members.shape[1])
+        self._of_pass = self._by_part, self._counted  # of the parts of a backward pass
         self._largest = members.new_zeros(len(self._members))
 
-    def see(self, weights: Tensor) -> None:
+    def observe_forward(self, weights: Tensor) -> None:
         self._largest += weights[:, -self._row_length :].amax(1).sum(0)
 
-    def see_gradient(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
+    def observe_backward(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
         """Add the effects of units in a layer.
 
         To first order: a head's output at a token is o = sum of w v over all keys, with weights w
@@ -114,16 +116,20 @@ class PatchedAttention:
         effect = moved @ self._members - share * mean
         if not self._patch.factors:
             effect = effect / (1.0 - share).clamp_min(_LEAST)
-        self._of_value.addmm_(self._counted_of_value, effect.sum(0))
+        by_part, counted = self._of_pass
+        by_part.addmm_(counted, effect.sum(0))
 
     def effects(self, responses: Tensor) -> Effects:
         """By a backward pass for each value of log-likelihoods [num_rows, num_response_tokens]."""
         values = self._patch.values(responses)
         for index, value in enumerate(values):
-            parts = slice(None) if self._patch.located else slice(index, index + 1)
-            self._of_value, self._counted_of_value = self._by_part[parts], self._counted[parts]
+            if not self._patch.single_backward_pass:
+                parts = slice(index, index + 1)
+                self._of_pass = self._by_part[parts], self._counted[parts]
             is_last = index + 1 == len(values)
-            torch.autograd.grad(value, self.leaf, retain_graph=not is_last, allow_unused=True)
+            torch.autograd.grad(
+                value, self.gradient_anchor, retain_graph=not is_last, allow_unused=True
+            )
         weights = self._largest.new_zeros(len(self._patch.members))
         weights[: self._num_cached] = self._largest[: self._num_cached]
         return Effects(self._by_part.cpu(), weights.cpu())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation, Context
 from attribot_rag.context.text import Interval
 from attribot_rag.errors import InvalidInput
@@ -53,34 +54,33 @@ class TokenBlock:
 
 @dataclass(frozen=True)
 class Row:
-    """The new tokens of an ablation in blocks.
+    """The new tokens of an ablation. They see their segments and the new tokens before them.
 
-    They see their segments and the new tokens before them.
-
-    The last tokens are the response without its last token. Their outputs, and the output of the
-    token before them, predict the `targets`. `said` has the indices of the response tokens to
-    score; None scores all. `in_step` says whether text was removed exactly.
+    - `blocks` have the new tokens: the prompt's that are encoded again, and the response without
+      its last token.
+    - `targets` are the response's tokens. The outputs of the last new tokens predict them. For the
+      prompt `a b c` and the response `x y`, the new tokens are `c x`, and the targets `x y`.
+    - `kept_response` are the indices of the response tokens to score; None scores all.
+    - `is_exact`: text was removed to the character.
     """
 
     blocks: tuple[TokenBlock, ...]
     targets: tuple[int, ...] = ()
-    said: tuple[int, ...] | None = None
-    in_step: bool = False
-    num_tokens: int = field(init=False)
-    num_visible: int = field(init=False)
-    """The number of positions of the prompt up to the last visible one."""
+    kept_response: tuple[int, ...] | None = None
+    is_exact: bool = False
 
-    def __post_init__(self) -> None:
-        num_tokens = num_visible = 0
-        for block in self.blocks:
-            num_tokens += len(block.token_ids)
-            for _, end in block.segments:
-                num_visible = max(num_visible, end)
-        object.__setattr__(self, "num_visible", num_visible)
-        object.__setattr__(self, "num_tokens", num_tokens)
+    @cached_property
+    def num_new(self) -> int:
+        """The number of new tokens."""
+        return sum(len(block.token_ids) for block in self.blocks)
+
+    @cached_property
+    def visible_end(self) -> int:
+        """The number of positions of the prompt up to the last visible one."""
+        return max((end for block in self.blocks for _, end in block.segments), default=0)
 
     @classmethod
-    def exact(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:
+    def for_prompt(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:
         """A row that encodes again everything after the shared beginning of an ablated prompt.
 
         This includes the prompt's last token, whose output predicts the response's first token.
@@ -128,7 +128,7 @@ class Row:
         return list(chain.from_iterable(block.positions for block in self.blocks))
 
     @property
-    def is_exact(self) -> bool:
+    def has_no_gap(self) -> bool:
         """Whether all new tokens follow a beginning of the prompt, without a gap."""
         first = self.blocks[0].first_position
         beginning = ((0, first),) if first else ()
@@ -136,7 +136,7 @@ class Row:
 
     def full_ids(self, generation: Generation) -> tuple[int, ...]:
         """The ids of the prompt up to the last visible position, and the new ids after them."""
-        return (*generation.prompt_ids[: self.num_visible], *self.token_ids)
+        return (*generation.prompt_ids[: self.visible_end], *self.token_ids)
 
 
 def make_row(
@@ -144,15 +144,16 @@ def make_row(
 ) -> Row:
     """The row of a request. Without `recompute`, it may be as long as the prompt."""
     ablation, recompute = request.ablation, request.recompute
-    answer = saying(generation, ablation.said)
+    kept = ablation.kept_response
+    shortened = with_response_tokens(generation, kept)
     if recompute is not None:
-        return replace(masked_row(context, answer, ablation, recompute), said=ablation.said)
+        return replace(masked_row(context, shortened, ablation, recompute), kept_response=kept)
     if request == FULL_PROMPT:
-        full = Row.exact(answer.prompt_ids, len(answer.prompt_ids), answer)
-        return replace(full, in_step=True)
+        full = Row.for_prompt(shortened.prompt_ids, len(shortened.prompt_ids), shortened)
+        return replace(full, is_exact=True)
     prompt = context.ablate(ablation, language_model)
-    exact = Row.exact(prompt.ids, prompt.num_shared, answer)
-    return replace(exact, said=ablation.said, in_step=prompt.in_step)
+    row = Row.for_prompt(prompt.ids, prompt.num_shared, shortened)
+    return replace(row, kept_response=kept, is_exact=prompt.in_step)
 
 
 def runs(positions: NDArray[np.int64]) -> list[Interval]:
@@ -184,14 +185,14 @@ def masked_row(
     if recompute == "document":
         recomputed += context.following_tokens(ablation)
     if recompute == "rest":
-        recomputed += range(min(hidden, default=context.end), context.end)
+        recomputed += range(min(hidden, default=context.query_start), context.query_start)
     if recompute != "response":
-        recomputed += range(context.end, len(generation.prompt_ids))
+        recomputed += range(context.query_start, len(generation.prompt_ids))
     return Row.masked(generation, hidden, recomputed)
 
 
-def saying(generation: Generation, said: tuple[int, ...] | None) -> Generation:
+def with_response_tokens(generation: Generation, kept: tuple[int, ...] | None) -> Generation:
     """The generation with only these tokens of its response; None leaves it unchanged."""
-    if said is None:
+    if kept is None:
         return generation
-    return replace(generation, response_ids=tuple(generation.response_ids[i] for i in said))
+    return replace(generation, response_ids=tuple(generation.response_ids[i] for i in kept))

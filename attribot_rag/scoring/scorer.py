@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
-from attribot_rag.context.context import Unit, reduced
+from attribot_rag.context.context import Unit, reduce_context
 from attribot_rag.errors import ScoringFailed, ScoringOutOfMemory, UnsupportedModel
 from attribot_rag.model.generation import Generation, PromptCache
 from attribot_rag.model.language_model import LanguageModel
@@ -44,13 +43,13 @@ class LogLikelihoods:
 
     `full` [num_response_tokens] is the baseline with nothing removed, and `ablated` is
     [num_ablations, num_response_tokens]. Both are NaN after the budget ran out, and at tokens that
-    an ablation does not score. `in_step` says for each scored ablation whether its text was removed
-    exactly.
+    an ablation does not score. `exact` says for each ablation whether it was scored, and its text
+    removed to the character.
     """
 
     full: Matrix
     ablated: Matrix
-    in_step: tuple[bool, ...]
+    exact: tuple[bool, ...]
 
     @property
     def scored(self) -> tuple[bool, ...]:
@@ -70,11 +69,11 @@ class LogLikelihoods:
 class ScoredRow:
     """The log-likelihood of each response token in a row, and its loss, in nats.
 
-    `in_step` says whether its text was removed exactly.
+    `is_exact` says whether its text was removed to the character.
     """
 
     log_likelihoods: tuple[float, ...]
-    in_step: bool
+    is_exact: bool
     loss: tuple[float, ...]
 
 
@@ -95,10 +94,10 @@ class Scorer:
     """Scores a response under any ablations of its context.
 
     `units` are the sets of source ids that a method scores, each ablated together; by default each
-    source alone. A scorer never changes: `narrowed`, `rebased` and `rebased_without` return new
-    scorers with the same session. `prompt_input` lets a proxy encode the same prompt. `decoded` is
-    the response's text, if it is known. `scored` has all scored rows of this prompt, so each is
-    scored only once.
+    source alone. `narrowed`, `rebased` and `rebased_without` return new scorers with the same
+    session. `prompt_input` lets a proxy encode the same prompt. `decoded` is the response's text,
+    if it is known. `scored` has all scored rows of this prompt, so each is scored only once;
+    narrowed scorers share it.
     """
 
     language_model: LanguageModel
@@ -146,47 +145,63 @@ class Scorer:
         )
 
     @property
-    def masked_refusal(self) -> str | None:
+    def why_no_masks(self) -> str | None:
         """Why masked ablation is not available here; None if it is."""
-        return self._engine.prefix.masked_refusal
+        return self._engine.prefix.why_no_masks
+
+    @property
+    def can_mask(self) -> bool:
+        """Whether masked ablation is available here."""
+        return self.why_no_masks is None
 
     @property
     def sees_attention(self) -> bool:
-        """Whether `patched` is available here."""
+        """Whether `estimate_effects` is available here."""
         return self._engine.prefix.sees_attention
 
     @property
-    def num_spare(self) -> int:
-        """How many rows, of the response after a short prompt, add almost no time to a pass.
+    def num_spare_rows(self) -> int:
+        """How many rows, of the response after a short prompt, at most double the time of a pass.
 
         0 if tokens determine the time of a pass, or if they are limited.
         """
         if self.session.meter.counts_tokens:
             return 0
         tail = (
-            len(self.generation.prompt_ids) - self.context.end + len(self.generation.response_ids)
+            len(self.generation.prompt_ids)
+            - self.context.query_start
+            + len(self.generation.response_ids)
         )
         return self._engine.prefix.pass_tokens // (_SPARE_ROW * tail)
 
-    def filled(self, asked: Sequence[Request], others: Iterable[Request]) -> dict[Request, Row]:
-        """The requested rows, and other rows that fit into a pass with them, in their order.
+    def rows_for_one_pass(
+        self, requests: Sequence[Request], prefetch: Iterable[Request]
+    ) -> dict[Request, Row]:
+        """The requested rows that one pass has room for, then rows to prefetch that also fit.
 
-        It ends when the shortest row so far would not fit, because making a row takes time as well.
+        The full prompt takes no room. This stops when not even a row as short as the shortest one
+        so far would fit, because making a row to discard it costs time.
         """
         prefix, made = self._engine.prefix, dict[Request, Row]()
         room = shortest = prefix.pass_tokens
-        for index, request in enumerate(chain(asked, others)):
-            is_asked = index < len(asked)
-            if room < (0 if is_asked else shortest):
-                break
-            if request in made or request in self.scored:
-                continue
-            row = self._row(request)
-            length = 0 if request == FULL_PROMPT else prefix.num_tokens(row)
-            shortest = min(shortest, length or shortest)
-            if is_asked or length <= room:
-                made[request] = row
+        for request in requests:
+            if room < 0:
+                return made
+            if request not in made and request not in self.scored:
+                made[request] = row = self._row(request)
+                length = 0 if request == FULL_PROMPT else prefix.num_tokens(row)
+                shortest = min(shortest, length or shortest)
                 room -= length
+        for request in prefetch:
+            if room < shortest:
+                break
+            if request not in made and request not in self.scored:
+                row = self._row(request)
+                length = prefix.num_tokens(row)
+                shortest = min(shortest, length)
+                if length <= room:
+                    made[request] = row
+                    room -= length
         return made
 
     def _row(self, request: Request) -> Row:
@@ -209,8 +224,8 @@ class Scorer:
 
     def rebased_without(self, removed: Ablation) -> Scorer | None:
         """A scorer of the same response after the reduced prompt; None beyond the budget."""
-        context = reduced(self.context, removed, self.language_model)
-        if not self.session.meter.affords(len(context.prompt.ids)):
+        context = reduce_context(self.context, removed, self.language_model)
+        if not self.session.meter.fit_or_stop(len(context.prompt.ids)):
             return None
         present = frozenset(context.present)
         units = (tuple(i for i in unit if i in present) for unit in self.units)
@@ -240,19 +255,19 @@ class Scorer:
         return self.score_each([Request(ablation, recompute) for ablation in ablations])
 
     def score_each(
-        self, requests: Sequence[Request], also: Iterable[Request] = ()
+        self, requests: Sequence[Request], prefetch: Iterable[Request] = ()
     ) -> LogLikelihoods:
         """As `score`, with its own `recompute` for each ablation.
 
-        Rows in `also` that fit are scored in the same pass, and `scored` has them. None are if only
-        tokens cost time.
+        Rows to `prefetch` are scored in the same pass if they fit, and `scored` has them. No row is
+        prefetched if only tokens cost time.
         """
-        if any(request.recompute for request in requests) and self.masked_refusal is not None:
+        if any(request.recompute for request in requests) and not self.can_mask:
             raise UnsupportedModel(
-                f"masked ablation is not available for this model: {self.masked_refusal}; use "
+                f"masked ablation is not available for this model: {self.why_no_masks}; use "
                 "leave-one-out or hierarchical attribution"
             )
-        self._score(requests, also)
+        self._score(requests, prefetch)
         num_tokens = len(self.generation.response_ids)
         undone = ScoredRow((np.nan,) * num_tokens, False, ())
         rows = [self.scored.get(request, undone) for request in [FULL_PROMPT, *requests]]
@@ -260,45 +275,76 @@ class Scorer:
         return LogLikelihoods(
             full,
             np.array(ablated).reshape(-1, num_tokens),
-            tuple(row.in_step for row in rows[1:]),
+            tuple(row.is_exact for row in rows[1:]),
         )
 
-    def _score(self, requests: Sequence[Request], also: Iterable[Request]) -> None:
+    def _score(self, requests: Sequence[Request], prefetch: Iterable[Request]) -> None:
         """Score the requests that are not scored yet, after the full prompt."""
         new = [x for x in dict.fromkeys([FULL_PROMPT, *requests]) if x not in self.scored]
         if not new:
             return
-        started, has_full = self.session.clock(), new[0] == FULL_PROMPT
-        made = self.filled(new, also) if also and self.num_spare else {}
+        started, has_full_prompt = self.session.meter.clock(), new[0] == FULL_PROMPT
+        made: dict[Request, Row] = {}
+        if prefetch and self.num_spare_rows:
+            made = self.rows_for_one_pass(new, prefetch)
         new = [*dict.fromkeys([*new, *made])]
-        in_step: list[bool] = []
+        is_exact: dict[Request, bool] = {}
 
-        def rows() -> Iterator[Row]:
-            """Made when they are needed: each may be as long as the prompt."""
+        def make_rows() -> Iterator[Row]:
+            """One by one, because each may be as long as the prompt."""
             for request in new:
                 row = made.get(request) or self._row(request)
-                in_step.append(row.in_step)
+                is_exact[request] = row.is_exact
                 yield row
 
-        self.session.progress.expect(len(new) - has_full)
-        scored = self._engine.log_likelihoods(rows(), has_full=has_full).double().numpy()
-        self.usage.seconds += self.session.clock() - started
-        if not len(scored):
+        self.session.progress.expect(len(new) - has_full_prompt)
+        scores = self._engine.log_likelihoods(make_rows(), has_full_prompt=has_full_prompt)
+        self.usage.seconds += self.session.meter.clock() - started
+        done = dict(zip(new, scores.double().numpy(), strict=False))  # what the budget allowed
+        if not done:
             return
-        self._engine.check_finite(scored, [request.ablation for request in new])
-        full = scored[0] if has_full else np.array(self.scored[FULL_PROMPT].log_likelihoods)
-        for request, row, is_exact in zip(new, scored, in_step, strict=False):
+        self._engine.check_finite(done)
+        full = (
+            done[FULL_PROMPT]
+            if has_full_prompt
+            else np.array(self.scored[FULL_PROMPT].log_likelihoods)
+        )
+        for request, row in done.items():
             loss = tuple((full - row).tolist())
-            self.scored[request] = ScoredRow(tuple(row.tolist()), is_exact, loss)
-        removed = (i for i, request in enumerate(new[: len(scored)]) if not request.recompute)
-        exact = [i for i in removed if new[i] != FULL_PROMPT]
-        if self.options.self_check and exact:
-            changes = np.nansum(np.abs(scored - full), axis=1)
-            most = max(exact, key=lambda index: changes[index])
-            self._engine.check_against_reference(self._row(new[most]), scored[most])
+            self.scored[request] = ScoredRow(tuple(row.tolist()), is_exact[request], loss)
+        if self.options.self_check:
+            self._check_largest(done, full)
 
-    def patched(
-        self, parts: Sequence[Sequence[int]], gates: int = 1, *, located: bool = False
+    def _check_largest(self, done: Mapping[Request, Matrix], full: Matrix) -> None:
+        """Compare with the reference the row, of a prompt with text removed, that changed most."""
+        removed = [x for x in done if not x.recompute and x != FULL_PROMPT]
+        if removed:
+            most = max(removed, key=lambda request: np.nansum(np.abs(done[request] - full)))
+            self._engine.check_against_reference(self._row(most), done[most])
+
+    def score_other(self, generation: Generation) -> list[float] | None:
+        """The log-likelihoods of another, short generation's response, by the reference.
+
+        None beyond the budget, or if one of them is not finite.
+        """
+        meter = self.session.meter
+        row = Row.for_prompt(generation.prompt_ids, 0, generation)
+        if not meter.try_fit(row.num_new):
+            return None
+        started = meter.clock()
+        with torch.no_grad():
+            scores = self.backend.reference(generation).log_likelihoods([row])
+        seconds = meter.clock() - started
+        self.usage.count_pass(row.num_new, 0, seconds)
+        meter.spend(row.num_new, seconds)
+        return scores[0].double().tolist() if bool(scores.isfinite().all()) else None
+
+    def estimate_effects(
+        self,
+        parts: Sequence[Sequence[int]],
+        gates: int = 1,
+        *,
+        single_backward_pass: bool = False,
     ) -> Estimates | None:
         """Estimated effects of each unit on each part of the response. Parts are response tokens.
 
@@ -314,9 +360,9 @@ class Scorer:
             gates: With several, the attention to all units is scaled by as many factors between 0
                 and 1, in rows of one pass, and the derivatives are averaged (integrated gradients,
                 arXiv 1703.01365). This sees effects that saturate.
-            located: Whether to make only one backward pass. An effect counts for the part whose
-                tokens attend to the unit, and one through the question's tokens for each part. The
-                ranks are nearly the same.
+            single_backward_pass: Whether all parts share a backward pass. An effect counts for the
+                part whose tokens attend to the unit, and one through the question's tokens for each
+                part. The ranks are nearly the same.
         """
         engine = self.engine_for_attention()
         self.session.progress.expect(gates)
@@ -326,10 +372,10 @@ class Scorer:
             members[self.context.hidden_tokens(Ablation.of(*unit)), index] = 1.0
         members[row.positions[0] :] = 0.0  # tokens that are encoded again are in no cache
         factors = tuple((2 * i + 1) / (2 * gates) for i in range(gates)) if gates > 1 else ()
-        patch = Patch(torch.from_numpy(members), parts, factors, located)
-        effects = engine.observed(
+        patch = Patch(torch.from_numpy(members), parts, factors, single_backward_pass)
+        effects = engine.run_pass(
             lambda: engine.prefix.effects(row, patch),
-            patch.num_rows * row.num_tokens,
+            patch.num_rows * row.num_new,
             patch.num_backward,
         )
         if effects is None:
@@ -340,7 +386,7 @@ class Scorer:
     def engine_for_attention(self) -> Engine:
         """The engine. Raises UnsupportedModel if attention cannot be observed."""
         if not self.sees_attention:
-            reason = f": {self.masked_refusal}" if self.masked_refusal else ""
+            reason = f": {self.why_no_masks}" if self.why_no_masks else ""
             raise UnsupportedModel(
                 f"attention is not seen in {self.language_model.public_name!r}{reason}; use 'auto'"
             )
@@ -365,9 +411,7 @@ class Engine:
     @cached_property
     def prefix(self) -> Prefix:
         options = self.options
-        return self.backend.encode_prefix(
-            self.generation, options.implementation, options.pass_tokens
-        )
+        return self.backend.prefix_for(self.generation, options.implementation, options.pass_tokens)
 
     @cached_property
     def usage(self) -> Usage:
@@ -378,20 +422,20 @@ class Engine:
         """The batches after the prompt is read."""
         return self.prefix.batching(self.options.token_budget)
 
-    def _is_ready(self) -> bool:
+    def _ensure_read(self) -> bool:
         """Read the prompt, unless that was tried before. Whether it is read within the budget."""
         meter = self.session.meter
         if self._is_read is None:
-            started = self.session.clock()
+            started = self.session.meter.clock()
             try:
                 self.prefix.read(Reading(self._before_piece, meter.deadline))
             except OutOfTime:
                 self._is_read = False
             else:
                 self._is_read = True
-                meter.spend(self.prefix.prefilled_tokens, self.session.clock() - started)
+                meter.spend(self.prefix.prefilled_tokens, self.session.meter.clock() - started)
                 self.usage.prefilled_tokens += self.prefix.prefilled_tokens
-        meter.exhausted |= not self._is_read
+        meter.exhausted = meter.exhausted or not self._is_read
         return self._is_read
 
     def _before_piece(self, position: int) -> None:
@@ -401,30 +445,31 @@ class Engine:
             self.usage.prefilled_tokens += position
             raise OutOfTime
 
-    def log_likelihoods(self, rows: Iterator[Row], *, has_full: bool) -> Tensor:
+    def log_likelihoods(self, rows: Iterator[Row], *, has_full_prompt: bool) -> Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
 
-        They are of the first rows, as many as the budget allows. `has_full` says that the first row
-        is the full prompt. Raises ScoringOutOfMemory if a single row does not fit.
+        They are of the first rows, as many as the budget allows. `has_full_prompt` says that the
+        first row is the full prompt. Raises ScoringOutOfMemory if a single row does not fit.
         """
-        parts, done = [torch.empty(0, len(self.generation.response_ids))], 0
+        batches = [torch.empty(0, len(self.generation.response_ids))]
         meter = self.session.meter
-        if (meter.tokens and not meter.affords(self.prefix.num_unread)) or not self._is_ready():
-            return parts[0]
+        if (
+            meter.tokens and not meter.fit_or_stop(self.prefix.num_unread)
+        ) or not self._ensure_read():
+            return batches[0]
         waiting: list[Row] = []
         while batch := self.batching.next_batch(waiting, rows):
             self.session.before_batch()
-            is_first = has_full and not done
-            batch = self._affordable(batch, first=is_first)
+            batch = self._affordable(batch, has_full_prompt=has_full_prompt)
             if not batch:
                 break
-            started = self.session.clock()
+            started = self.session.meter.clock()
             before = self.prefix.scored_tokens
             try:
-                part = unless_out_of_memory(partial(self.prefix.log_likelihoods, batch))
+                scores = unless_out_of_memory(partial(self.prefix.log_likelihoods, batch))
             except OutOfTime:
                 break
-            if part is None:
+            if scores is None:
                 if len(batch) == 1:
                     raise ScoringOutOfMemory(
                         f"one ablation of {self.prefix.num_tokens(batch[0])} tokens does not fit "
@@ -433,18 +478,18 @@ class Engine:
                 self.batching.halve(batch)
                 torch.cuda.empty_cache()  # does nothing without a GPU
                 continue
-            parts.append(part)
+            batches.append(scores)
             tokens = self.prefix.scored_tokens - before
-            meter.spend(tokens, self.session.clock() - started)
+            meter.spend(tokens, self.session.meter.clock() - started)
             self.usage.scored_tokens += tokens
             self.usage.forward_passes += 1 if self.prefix.packs_rows else len(batch)
-            self.session.progress.advance(len(batch) - is_first)
-            done += len(batch)
+            self.session.progress.advance(len(batch) - has_full_prompt)
+            has_full_prompt = False
             del waiting[: len(batch)]
-        meter.exhausted |= bool(waiting)
-        return torch.cat(parts)
+        meter.exhausted = meter.exhausted or bool(waiting)
+        return torch.cat(batches)
 
-    def observed(
+    def run_pass(
         self, compute: Callable[[], Result], tokens: int, passes_back: int = 0
     ) -> Result | None:
         """A result of a pass over these tokens; None if budget or memory do not allow it.
@@ -453,48 +498,46 @@ class Engine:
         """
         backward = 2 * (passes_back + 1) * tokens if passes_back else 0
         meter = self.session.meter
-        if not meter.affords(self.prefix.num_unread + tokens, backward):
+        if not meter.fit_or_stop(self.prefix.num_unread + tokens, backward):
             return None
-        began = self.session.clock()
+        began = self.session.meter.clock()
         self.session.before_batch()
-        if not self._is_ready():  # reads the prompt, which is not this row's time
+        if not self._ensure_read():  # reads the prompt, which is not this row's time
             return None
-        started = self.session.clock()
+        started = self.session.meter.clock()
         result = unless_out_of_memory(compute)
         if result is not None:
-            seconds = self.session.clock() - started
+            seconds = self.session.meter.clock() - started
             meter.spend(tokens, seconds * tokens / (tokens + backward))
-            self.usage.observed(tokens, passes_back * tokens, self.session.clock() - began)
+            self.usage.count_pass(tokens, passes_back * tokens, self.session.meter.clock() - began)
         return result
 
-    def _affordable(self, batch: list[Row], *, first: bool) -> list[Row]:
+    def _affordable(self, batch: list[Row], *, has_full_prompt: bool) -> list[Row]:
         """As many of these rows as the budget allows.
 
         The full prompt alone is useless, unless it is the first row that is scored at all.
         """
-        least = min(2 if first else 1, len(batch))
+        least = min(2 if has_full_prompt else 1, len(batch))
         for count in range(len(batch), least - 1, -1):
             tokens = sum(map(self.prefix.num_tokens, batch[:count]))
-            if self.session.meter.allows(tokens):
+            if self.session.meter.try_fit(tokens):
                 return batch[:count]
-        return batch[:1] if first and not self.usage.scored_tokens else []
+        return batch[:1] if has_full_prompt and not self.usage.scored_tokens else []
 
-    def check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
+    def check_finite(self, scored: Mapping[Request, Matrix]) -> None:
         """Raises ScoringFailed for a value that is not finite."""
-        said = [ablation.said for ablation in ablations]
-        places = np.argwhere(~np.isfinite(scored)).tolist()
-        bad = [(row, token) for row, token in places if token in (said[row] or (token,))]
-        if not bad:
-            return
-        row, token = bad[0]
-        removed = ablations[row]
-        what = "of the full prompt" if removed == Ablation() else f"without {removed}"
-        text = self.language_model.decode([self.generation.response_ids[token]])
-        raise ScoringFailed(
-            f"the log-likelihood {what} is {scored[row, token]} at response token {token} "
-            f"({text!r}); the model's weights or its {self.language_model.dtype} overflow: "
-            "try float32 or bfloat16"
-        )
+        for request, row in scored.items():
+            removed = request.ablation
+            places = np.flatnonzero(~np.isfinite(row)).tolist()
+            bad = [token for token in places if token in (removed.kept_response or (token,))]
+            if bad:
+                what = "of the full prompt" if removed == Ablation() else f"without {removed}"
+                text = self.language_model.decode([self.generation.response_ids[bad[0]]])
+                raise ScoringFailed(
+                    f"the log-likelihood {what} is {row[bad[0]]} at response token {bad[0]} "
+                    f"({text!r}); the model's weights or its {self.language_model.dtype} overflow: "
+                    "try float32 or bfloat16"
+                )
 
     def check_against_reference(self, row: Row, scored: Matrix) -> None:
         """Compare a row's log-likelihoods [num_response_tokens] with the user's own model.

@@ -32,12 +32,15 @@ class ServedPrefix(Prefix):
     """
 
     name: ClassVar[str] = "server"
+    why_no_masks: str | None = (
+        "its weights are on a server, which takes no masks and tells no attention"
+    )
 
     def __init__(
         self, weights: ServedWeights, generation: Generation, pass_tokens: int = 0
     ) -> None:
-        refusal = "its weights are on a server, which takes no masks and tells no attention"
-        super().__init__(generation, pass_tokens=pass_tokens, masked_refusal=refusal)
+        super().__init__(generation)
+        self.pass_tokens = pass_tokens
         self._weights = weights
         self._deadline: float | None = None
         self._is_cached = False
@@ -48,13 +51,13 @@ class ServedPrefix(Prefix):
 
     def num_tokens(self, row: Row) -> int:
         """How many tokens of the row the server has to encode: probably those not shared."""
-        return row.num_tokens + 1 + (0 if self._is_cached else row.num_visible)
+        return row.num_new + 1 + (0 if self._is_cached else row.visible_end)
 
     def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
-        order = sorted(range(len(rows)), key=lambda index: -rows[index].num_visible)
+        order = sorted(range(len(rows)), key=lambda index: -rows[index].visible_end)
         scored = torch.empty(len(rows), len(self.generation.response_ids))
         reads_cache = self._weights.protocol.reads_cache
-        num_shared = sum(rows[index].num_visible for index in order[1:])
+        num_shared = sum(rows[index].visible_end for index in order[1:])
         first = int(reads_cache and not self._is_cached and num_shared > _FEW_SHARED)
         for indices in filter(None, (order[:first], order[first:])):
             scored[indices] = self._scored([rows[index] for index in indices])
@@ -90,10 +93,10 @@ class ServedBackend:
     def __init__(self, weights: ServedWeights) -> None:
         self._weights = weights
 
-    def for_attribution(self) -> AbstractContextManager[None]:
+    def assume_unchanged(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def encode_prefix(
+    def prefix_for(
         self,
         generation: Generation,
         implementation: Requested = "auto",

@@ -86,8 +86,8 @@ class Budget:
 class Meter:
     """Counts tokens and seconds against a budget. All scorers of one attribution share it.
 
-    `exhausted` says that something was left undone. `is_limited` says that this was because of the
-    reserved limit, within the budget.
+    `exhausted` says that something was left undone. `stopped_at_cap` says that this was because of
+    `cap_further`, within the budget.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
@@ -95,28 +95,28 @@ class Meter:
         self._paused = 0.0
         self._started = self.clock()
         self._seconds_per_token: float | None = None
-        self._most_tokens: int | None = None
-        self._limit_reached = self._budget_reached = False
+        self._cap: int | None = None
+        self._cap_reached = self._budget_reached = False
         self.tokens = 0
         self.exhausted = False
 
     @property
-    def is_limited(self) -> bool:
-        return self.exhausted and self._limit_reached and not self._budget_reached
+    def stopped_at_cap(self) -> bool:
+        return self.exhausted and self._cap_reached and not self._budget_reached
 
-    def reserve(self, tokens: int) -> None:
+    def cap_further(self, tokens: int) -> None:
         """Allow no more than this number of further tokens, however large the budget is."""
-        self._most_tokens = self.tokens + tokens
+        self._cap = self.tokens + tokens
 
     @contextmanager
-    def unlimited(self) -> Iterator[None]:
-        """Do not count the tokens of the block towards the reserved number."""
-        most, before = self._most_tokens, self.tokens
-        self._most_tokens = None
+    def uncapped(self) -> Iterator[None]:
+        """Do not count the tokens of the block towards the cap."""
+        cap, before = self._cap, self.tokens
+        self._cap = None
         try:
             yield
         finally:
-            self._most_tokens = None if most is None else most + self.tokens - before
+            self._cap = None if cap is None else cap + self.tokens - before
 
     def clock(self) -> float:
         """Seconds, without those in which others were served."""
@@ -141,17 +141,18 @@ class Meter:
     @property
     def counts_tokens(self) -> bool:
         """Whether there is a limit in tokens."""
-        return self._budget.tokens is not None or self._most_tokens is not None
+        return self._budget.tokens is not None or self._cap is not None
 
     @property
     def is_late(self) -> bool:
         """Whether the budget's seconds are over."""
         return self.deadline is not None and time.perf_counter() > self.deadline
 
-    def allows(self, tokens: int, backward: int = 0) -> bool:
+    def try_fit(self, tokens: int, backward: int = 0) -> bool:
         """Whether this number of further tokens fits, by the pace of the last pass.
 
-        Tokens of `backward` passes count only in seconds, where each counts as one more token.
+        Tokens of `backward` passes count only in seconds, where each counts as one more token. A
+        refusal is remembered for `stopped_at_cap`.
         """
         budget, seconds = self._budget, self._seconds_per_token
         within_budget = budget.tokens is None or self.tokens + tokens <= budget.tokens
@@ -161,16 +162,16 @@ class Meter:
                 is_soon = elapsed < budget.seconds and tokens + backward <= _FIRST_TOKENS
             else:
                 is_soon = elapsed + (tokens + backward) * seconds <= budget.seconds
-            within_budget &= is_soon
-        within_limit = self._most_tokens is None or self.tokens + tokens <= self._most_tokens
-        self._budget_reached |= not within_budget
-        self._limit_reached |= not within_limit
-        return within_budget and within_limit
+            within_budget = within_budget and is_soon
+        within_cap = self._cap is None or self.tokens + tokens <= self._cap
+        self._budget_reached = self._budget_reached or not within_budget
+        self._cap_reached = self._cap_reached or not within_cap
+        return within_budget and within_cap
 
-    def affords(self, tokens: int, backward: int = 0) -> bool:
-        """As `allows`. If they do not fit, something is left undone."""
-        fits = self.allows(tokens, backward)
-        self.exhausted |= not fits
+    def fit_or_stop(self, tokens: int, backward: int = 0) -> bool:
+        """Whether this number of further tokens fits. If not, the meter is exhausted."""
+        fits = self.try_fit(tokens, backward)
+        self.exhausted = self.exhausted or not fits
         return fits
 
 
@@ -190,7 +191,7 @@ class Usage:
     def tokens(self) -> int:
         return self.prefilled_tokens + self.scored_tokens
 
-    def observed(self, tokens: int, backward_tokens: int, seconds: float) -> None:
+    def count_pass(self, tokens: int, backward_tokens: int, seconds: float) -> None:
         """Count a forward pass that scored no rows."""
         self.scored_tokens += tokens
         self.backward_tokens += backward_tokens
@@ -236,10 +237,6 @@ class Session:
     between_batches: Callable[[], float] = lambda: 0.0
     self_check: float | None = None
     usages: list[tuple[LanguageModel, Usage]] = field(default_factory=list)
-
-    def clock(self) -> float:
-        """Seconds, without those in which others were served."""
-        return self.meter.clock()
 
     def before_batch(self) -> None:
         """Let others go first."""

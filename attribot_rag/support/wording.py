@@ -12,11 +12,12 @@ from math import log
 import Stemmer
 
 from attribot_rag.cached_property import cached_property
+from attribot_rag.context.blocks import heading_before
 from attribot_rag.context.document import Document, Source
-from attribot_rag.context.splitting.blocks import heading_before
 from attribot_rag.context.text import (
     LEAST_LETTERS,
-    UNSPACED,
+    SYLLABLES,
+    UNSPACED_LETTERS,
     number_values,
     number_words,
     same_word,
@@ -25,8 +26,7 @@ from attribot_rag.context.text import (
 # A number with its separators, a character of a script without spaces, or letters in a row.
 _WORD = re.compile(
     r"\d+(?:[.,:'’٫٬\u00a0\u202f]\d+)*"
-    r"|[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]"
-    r"|[^\W\d_\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+"
+    rf"|[{UNSPACED_LETTERS}]|[^\W\d_{UNSPACED_LETTERS}]+"
 )
 _BREAK = re.compile(r"[.!?:;。！？\n•*|\"“”„«»(]")
 _AMID = re.compile(r"(?<=[^\W\d_] )([^\W\d_])")
@@ -59,13 +59,13 @@ class Word:
             self.is_number
             or self.is_name
             or len(self.text) >= LEAST_LETTERS
-            or self.text[0] >= UNSPACED
+            or self.text[0] >= SYLLABLES
         )
 
     @property
     def length_share(self) -> float:
         """Its length, from 0 to 1 for a name, a number, or a word of six letters or more."""
-        if self.is_number or self.is_name or self.text[0] >= UNSPACED:
+        if self.is_number or self.is_name or self.text[0] >= SYLLABLES:
             return 1.0
         return min(1.0, max(0, len(self.text) - 2) / 4)
 

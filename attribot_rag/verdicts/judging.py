@@ -96,14 +96,14 @@ def judge(
     assert all(unit == (index,) for index, unit in enumerate(scorer.units))
     limits = options.limits(is_reader=read is not None)
     meter, context = scorer.session.meter, scorer.context
-    meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
+    meter.cap_further(max(options.min_tokens, round(options.token_share * meter.tokens)))
     log_likelihoods, reliance = _baseline(scorer, ranking.measured)
     marked = markers_in(response.text, context)
     tags = options.thinking_tags
     thinking = thinking_of(response, scorer.generation, scorer.language_model, tags)
     language, pieces = context.answer_language(response.text), context.pieces
-    sentences = sentences_of(response, marked, thinking, language, pieces.question)
-    by_words = None if read is None else ByWords(read, pieces.asked, context.asked)
+    sentences = sentences_of(response, marked, thinking, language, pieces.question_as_written)
+    by_words = None if read is None else ByWords(read, pieces.question, context.rest_of_prompt)
     judge = _SentenceJudge(
         sentences, scorer, reliance, log_likelihoods, ranking, response, limits, by_words
     )
@@ -126,7 +126,7 @@ def judge(
                     notes=notes,
                 )
             )
-    if scorer.masked_refusal is None:  # short rows score each cited source
+    if scorer.can_mask:  # short rows score each cited source
         judge.fetch_cited(verdicts)
     audit = MarkerAudit(marked.markers, context, judge.loss_without, limits.min_effect)
     # A marker is right if its document says the sentence, even if another one says it better.
@@ -146,7 +146,7 @@ def _baseline(scorer: Scorer, measured: Scores) -> tuple[TokenScores | None, Tok
     """
     if measured.context_reliance is not None and not measured.of_proxy:
         return measured.token_log_likelihoods, measured.context_reliance
-    bare = scores_of(scorer.score([scorer.context.whole]))
+    bare = scores_of(scorer.score([scorer.context.without_documents]))
     return bare.token_log_likelihoods or measured.token_log_likelihoods, bare.token_scores[0]
 
 
@@ -175,8 +175,8 @@ class _SentenceJudge:
         self._limits = limits
         self._reliance = reliance
         self._log_likelihoods = log_likelihoods
-        # Beyond the limit of tokens, rows are also prefetched: see Scorer.num_spare.
-        self._without_limit = nullcontext if ranking.has_search else self._meter.unlimited
+        # Beyond the limit of tokens, rows are also prefetched: see Scorer.num_spare_rows.
+        self._without_limit = nullcontext if ranking.has_search else self._meter.uncapped
         self._verdicts: list[Verdict] = []
         self._order = UnitOrder(scorer, ranking, limits=limits)
         # Scores of the method for the whole answer come before rows of a sentence alone.
@@ -257,7 +257,7 @@ class _SentenceJudge:
     def _parts(self) -> dict[int, Part]:
         """The judged sentences by their indices."""
         judged = {i: each.tokens for i, each in enumerate(self._sentences) if each.is_judged}
-        response, asked = self._response, self._scorer.context.asked
+        response, asked = self._response, self._scorer.context.rest_of_prompt
         tokens, tokens_in = [*judged.values()], response.tokens_in
         parts = parts_of(tokens, response.text, tokens_in, asked, self._reliance)
         return dict(zip(judged, parts, strict=True))
@@ -301,7 +301,7 @@ class _SentenceJudge:
     def _with_budget(self, measured: Measurements) -> Measurements:
         """The measurements, and whether the budget ended them."""
         meter = self._meter
-        ended_by: Reason = "limit" if meter.is_limited else "budget"
+        ended_by: Reason = "limit" if meter.stopped_at_cap else "budget"
         return replace(measured, is_exhausted=meter.exhausted, ended_by=ended_by)
 
     def _measure(self, index: int, found: SourceSet) -> Measurements:

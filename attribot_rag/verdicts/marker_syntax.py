@@ -11,8 +11,8 @@ from itertools import chain
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context, Document
-from attribot_rag.context.splitting.blocks import TAG
-from attribot_rag.context.text import UNSPACED, Interval
+from attribot_rag.context.blocks import TAG
+from attribot_rag.context.text import SYLLABLES, Interval
 
 # Words for a label in brackets if the prompt has no word for it.
 _CALLED = (
@@ -31,10 +31,10 @@ _SHORT_WORD = re.compile(r"\s+[^\W\d_]{1,3}\s+")  # "and" in the answer's langua
 _BETWEEN_LINES = re.compile(r"\s*[,;\n]\s*(?:[-*]\s+)?")
 _BETWEEN_GROUPS = re.compile(r"[\s,;，；、]*")
 # A place in the document, after its label: ", p. 3", " § 4", ", section 2.1", "，第3页".
-_UNSPACED = f"[{UNSPACED}-\U0003ffff]"
+_SYLLABLE = f"[{SYLLABLES}-\U0003ffff]"
 _PLACE = re.compile(
     r"(?:(?:\s*[,，:]\s*|\s+)(?:[^\W\d_]+\.(?=\s|\d)|§+)\s*\w|\s*[,，:]\s*[^\W\d_]+\s+\d"
-    rf"|(?:\s*[,，:]\s*{_UNSPACED}*|{_UNSPACED}+)\d+{_UNSPACED})[\w.:–—-]*"
+    rf"|(?:\s*[,，:]\s*{_SYLLABLE}*|{_SYLLABLE}+)\d+{_SYLLABLE})[\w.:–—-]*"
 )
 _COMMENT = re.compile(r"†[^\[\]】］〕\n]*")  # as in 【4†source】
 _LINK = re.compile(r"\((?:<(?P<enclosed>[^<>\n]*)>|(?P<plain>[^()\s]*))(?:\s+\"[^\"\n]*\")?\)")

@@ -12,7 +12,7 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation, Context
 from attribot_rag.context.pieces import PromptPart, PromptPiece
 from attribot_rag.context.text import (
-    UNSPACED,
+    is_unspaced,
     numbers,
     same_word,
     words_and_numbers,
@@ -59,8 +59,8 @@ class Origins:
         self._said: dict[tuple[TokenIds, TokenIds], TokenIds] = {}
         context = evidence.scorer.context
         self._turns = Ablation(characters=context.conversation)
-        self._bare = Request(context.whole)
-        self._without_turns = Request(context.whole | self._turns)
+        self._bare = Request(context.without_documents)
+        self._without_turns = Request(context.without_documents | self._turns)
 
     def largest(self, index: int, reliance: float) -> Search[EarlierOrigin | None]:
         """The origin with the largest effect; None if that is too small.
@@ -100,7 +100,7 @@ class Origins:
         scorer = self._scorer.rebased_without(self._turns)
         if scorer is None or scorer.units != self._scorer.units:
             return None
-        reliance = scorer.score([scorer.context.whole]).changes[0]
+        reliance = scorer.score([scorer.context.without_documents]).changes[0]
         if reliance is None:
             return None
         return Evidence(scorer, reliance)
@@ -173,7 +173,7 @@ class Origins:
         unexplained = 0.0
         for tokens, word in zip(part.word_tokens, part.words, strict=True):
             is_said = any(same_word(word, other) for other in said)
-            if is_said or word[0] >= UNSPACED or tokens[:1] == first:
+            if is_said or is_unspaced(word) or tokens[:1] == first:
                 continue
             after = self._log_likelihood(self._bare, index, tokens)
             alone = self._log_likelihood(self._saying([], index), index, tokens)
@@ -225,7 +225,7 @@ class Origins:
         ids = self._scorer.generation.response_ids
         key = tuple(ids[i] for i in before), tuple(ids[i] for i in own)
         said = self._said.setdefault(key, (*before, *own))
-        return Request(self._bare.ablation | Ablation(said=said))
+        return Request(self._bare.ablation | Ablation(kept_response=said))
 
     def _span(self, index: int) -> range:
         tokens = self._sentences[index].tokens
@@ -240,7 +240,7 @@ class Origins:
         """The log-likelihood of some tokens of a sentence in a row; None if it was not scored."""
         if (row := self._scorer.scored.get(request)) is None:
             return None
-        said, own = request.ablation.said, self._span(index)
+        said, own = request.ablation.kept_response, self._span(index)
         moved = 0 if said is None else said[-len(own)] - own.start
         return total(row.log_likelihoods, [token + moved for token in tokens])
 
@@ -294,12 +294,12 @@ class PromptOrigins:
         if not statements:
             return stated
         rows = self._without_each(statements)
-        whole, all_gone = self._without([]), self._without(statements)
-        yield [whole, all_gone, *(rows.values() if self._prefetch.is_on else ())]
+        bare, all_gone = self._without([]), self._without(statements)
+        yield [bare, all_gone, *(rows.values() if self._prefetch.is_on else ())]
         scored = self._scorer.scored
-        if whole not in scored or all_gone not in scored:
+        if bare not in scored or all_gone not in scored:
             return stated
-        after, without = scored[whole].log_likelihoods, scored[all_gone].log_likelihoods
+        after, without = scored[bare].log_likelihoods, scored[all_gone].log_likelihoods
         effect = total(after, tokens) - total(without, tokens)
         words_said = list(self._words(tokens, statements, after, without))
         if effect < reliance or not is_stated(words_said, self._limits):
@@ -344,7 +344,7 @@ class PromptOrigins:
     def _without(self, pieces: Sequence[PromptPiece]) -> Request:
         """The row without documents and these pieces."""
         removed = Ablation(characters=tuple(piece.span for piece in pieces))
-        return Request(self._scorer.context.whole | removed)
+        return Request(self._scorer.context.without_documents | removed)
 
     def _without_each(self, pieces: Sequence[PromptPiece]) -> dict[PromptPart, Request]:
         """The rows without the pieces of each part."""

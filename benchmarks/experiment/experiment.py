@@ -12,7 +12,7 @@ from attribot_rag.errors import AttributionError, InvalidInput, UnsupportedModel
 from attribot_rag.methods import Auto, Method, Pruned
 from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring import LocalBackend, Progress
-from attribot_rag.scoring.memory import naming_out_of_memory
+from attribot_rag.scoring.memory import report_out_of_memory
 from benchmarks.experiment.baselines import Similarity
 from benchmarks.experiment.example import Example
 from benchmarks.experiment.generation import TEMPLATES, answer_question, prepare
@@ -152,7 +152,7 @@ class Experiment:
             if self._is_complete(stored):
                 self._keep(stored)
                 return None
-        with naming_out_of_memory(len(question.prompt_ids)):
+        with report_out_of_memory(len(question.prompt_ids)):
             answered = answer_question(question, options.clock)
         if answered is None:
             self._outcome.problems[example.key] = "the model answered with nothing"
@@ -193,7 +193,7 @@ class Experiment:
         if name in self._outcome.unsupported or self._known_scores(record, name):
             return
         try:
-            with _naming_out_of_memory(record):
+            with _report_out_of_memory(record):
                 self._warm_up(measurement)
                 scores = self._turned_scores(record, name) or measurement.run(
                     name, method, self._first_scores(record, method)
@@ -215,7 +215,7 @@ class Experiment:
             )
             methods: tuple[Method, ...] = (Auto(), *similar)
             for method in methods:
-                with suppress(AttributionError), _naming_out_of_memory(measurement.record):
+                with suppress(AttributionError), _report_out_of_memory(measurement.record):
                     method.run(measurement.answered.scorer(self._models))
 
     def _ablate(self, measurement: Measurement) -> None:
@@ -225,7 +225,7 @@ class Experiment:
             return
         scorer = measurement.answered.scorer(self._models)
         try:
-            with _naming_out_of_memory(record):
+            with _report_out_of_memory(record):
                 scored = scorer.score([Ablation.of(*removed) for removed in missing])
         except AttributionError as error:
             self._outcome.problems[f"{record.key}, ablations"] = str(error)
@@ -253,5 +253,5 @@ class Experiment:
         return [removed for removed in dict.fromkeys(ablations) if removed not in stored]
 
 
-def _naming_out_of_memory(record: AnswerRecord) -> AbstractContextManager[None]:
-    return naming_out_of_memory(record.prompt_tokens + record.response_tokens)
+def _report_out_of_memory(record: AnswerRecord) -> AbstractContextManager[None]:
+    return report_out_of_memory(record.prompt_tokens + record.response_tokens)

@@ -69,7 +69,7 @@ class _Measure:
 
     def worth(self, expected: ExpectedVerdict) -> Worth:
         if expected.verdict == "unsupported":
-            reliance = self._effect(self.scorer, self.scorer.context.whole)
+            reliance = self._effect(self.scorer, self.scorer.context.without_documents)
             too_much = reliance > MOST_RELIANCE and not expected.at_any_reliance
             return _judged(reliance, too_much, "the context matters")
         if expected.verdict == "conversation":
@@ -139,7 +139,7 @@ class _Measure:
     def _bare_ids(self) -> tuple[int, ...]:
         """The prompt without the documents."""
         context = self.scorer.context
-        return context.ablate(context.whole, self.scorer.language_model).ids
+        return context.ablate(context.without_documents, self.scorer.language_model).ids
 
     def _after(self, prompt_ids: tuple[int, ...], first: int = 0) -> Scorer:
         """A scorer of the response from one of its tokens on, after another prompt."""

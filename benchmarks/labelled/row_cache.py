@@ -99,22 +99,18 @@ class CachingBackend(LocalBackend):
         self.name = language_model.name, str(language_model.dtype)
         self.store = store
 
-    def encode_prefix(
+    def prefix_for(
         self,
         generation: Generation,
         implementation: Requested = "auto",
         pass_tokens: int | None = None,
     ) -> LocalPrefix:
-        prefix = super().encode_prefix(generation, implementation, pass_tokens)
+        prefix = super().prefix_for(generation, implementation, pass_tokens)
         if type(prefix) is not Packed:
             return prefix
-        cached = _CachedPacked(
-            prefix.twin,
-            generation,
-            prefix.native,
-            pass_tokens=prefix.pass_tokens,
-            masked_refusal=prefix.masked_refusal,
-        )
+        cached = _CachedPacked(prefix.twin, generation, prefix.native)
+        cached.pass_tokens, cached.attends_at_once = prefix.pass_tokens, prefix.attends_at_once
+        cached.why_no_masks = prefix.why_no_masks
         cached.name_of_model, cached.store = self.name, self.store
         return cached
 
@@ -155,13 +151,13 @@ class _CachedPacked(Packed):
 
         members = hashlib.sha256(patch.members.numpy().tobytes()).hexdigest()
         parts = tuple(map(tuple, patch.parts))
-        key = ("effects", members, parts, patch.factors, patch.located, self._key(row))
+        key = ("effects", members, parts, patch.factors, patch.single_backward_pass, self._key(row))
         vector = self.store.vector(key, estimate)
         num_effects = len(vector) - len(patch.members)
         return Effects(vector[:num_effects].view(len(parts), -1), vector[num_effects:])
 
     def _key(self, row: Row) -> tuple[object, ...]:
         generation = self.generation
-        read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.blocks)
-        said = () if row.said is None else (row.said,)
-        return (self.name_of_model, read, generation.response_ids, *said)
+        read = row.full_ids(generation) if row.has_no_gap else (generation.prompt_ids, row.blocks)
+        kept = () if row.kept_response is None else (row.kept_response,)
+        return (self.name_of_model, read, generation.response_ids, *kept)

@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import median
 
 from attribot_rag import Document, WordsReader
-from attribot_rag.attributor.prompts import located, rag_prompt
+from attribot_rag.attributor.prompts import locate_documents, rag_prompt
 from attribot_rag.context import ContextOptions, TokenizedText
-from attribot_rag.context.splitting.splitter import make_splitter, split_spans
+from attribot_rag.context.splitter import make_splitter, split_spans
 from attribot_rag.errors import DocumentsNotLocated
 from benchmarks.experiment.setting import hardware
 from benchmarks.experiment.tables import markdown_table
@@ -137,7 +137,7 @@ def _price(path: Path) -> str:
             return reader.attribute(prompt, answer, documents)  # noqa: B023
 
         def locate() -> object:
-            return located(read, documents, prompt, ContextOptions())  # noqa: B023
+            return locate_documents(read, documents, prompt, ContextOptions())  # noqa: B023
 
         attribute()
         whole.append(_seconds(attribute))

@@ -50,7 +50,7 @@ def test_following_tokens_are_the_rest_of_the_source_s_own_documents() -> None:
 
 def test_the_end_of_the_context_is_the_first_token_after_the_documents() -> None:
     context = context_of()
-    assert PROMPT[context.end :] == f"\n\nWho? {C}"
+    assert PROMPT[context.query_start :] == f"\n\nWho? {C}"
     assert context.present == (0, 1, 2)
-    start, end = context.whole.characters[0]
+    start, end = context.without_documents.characters[0]
     assert PROMPT[start:end] == f"{A} {B}\n\n{C} {A}"

@@ -101,6 +101,8 @@ def test_of_messages(
 def test_the_parts_and_the_documents_are_the_whole_prompt() -> None:
     messages = [message("system", "You are Otis."), message("user", f"Read:\n{DOCUMENTS}\nWho?")]
     context = context_of(messages)
-    spans = sorted([*context.whole.characters, *(s for x in context.parts.values() for s in x)])
+    spans = sorted(
+        [*context.without_documents.characters, *(s for x in context.parts.values() for s in x)]
+    )
     assert [spans[0][0], spans[-1][1]] == [0, len(context.prompt.text)]
     assert all(end == start for (_, end), (start, _) in pairwise(spans))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.tiny_models import TOKENIZERS
 
 from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.context import reduced
+from attribot_rag.context.context import reduce_context
 from attribot_rag.model.local_model import LocalModel
 
 DOCUMENTS = (
@@ -35,7 +35,7 @@ def test_sources_stand_where_their_text_does(
     language_model = build()
     context = context_of(language_model)
     gone = data.draw(st.sets(st.sampled_from(context.present), min_size=1))
-    shorter = reduced(context, Ablation.of(*gone), language_model)
+    shorter = reduce_context(context, Ablation.of(*gone), language_model)
 
     assert shorter.prompt.ids == context.ablate(Ablation.of(*gone), language_model).ids
     assert shorter.prompt.text == language_model.decode(shorter.prompt.ids)

@@ -56,7 +56,7 @@ def test_a_forked_process_attributes_beside_its_parent_s_threads() -> None:
         return torch.ones(len(ids), dtype=torch.bool)
 
     def score() -> None:
-        with model.weights.turn(), backend.for_attribution(), backend._lock:
+        with model.weights.turn(), backend.assume_unchanged(), backend._lock:
             hold(scoring)
 
     def attributes() -> bool:

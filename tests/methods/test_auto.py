@@ -46,7 +46,7 @@ def test_needed_sources_are_measured_and_the_rest_estimated(documents: Any, resp
     target = scorer(documents, response)
     scores = checked(Auto(EAGER).run(target), target)
     assert None not in scores.token_scores
-    estimates = target.patched(answer_sentences(target), located=True)
+    estimates = target.estimate_effects(answer_sentences(target), single_backward_pass=True)
     assert estimates is not None
     np.testing.assert_allclose(scores.attention or (), estimates.attention, rtol=1e-4)
     totals = estimates.effects.sum(0)
@@ -68,7 +68,7 @@ def test_nothing_is_scored_where_the_context_hardly_matters() -> None:
 @pytest.mark.parametrize("name", ["lfm2", "mamba2"])
 def test_needed_sources_are_exact_where_masking_is_refused(name: str) -> None:
     target = scorer(many_documents(3), "The hall.", language_model=built(name))
-    assert target.masked_refusal
+    assert target.why_no_masks
     scores = checked(Auto(EAGER).run(target), target)
     measured = [index for index, row in enumerate(scores.token_scores) if row is not None]
     assert all(scores.exact[index] for index in measured)
@@ -93,7 +93,7 @@ def test_a_much_smaller_proxy_ranks_by_its_own_estimates(make_proxy: Any) -> Non
     scores = ranking.estimate()
     assert scores is ranking.scores
     assert target.usage.backward_tokens == 0
-    expected = Proxy(proxy, Patching(1, located=True)).run(target)
+    expected = Proxy(proxy, Patching(1, single_backward_pass=True)).run(target)
     assert scores.token_scores == expected.token_scores and None not in scores.token_scores
     assert scores.attention == expected.attention and any(scores.attention or ())
     assert all(scores.estimated)

@@ -8,7 +8,7 @@ from methods.test_auto import EAGER
 from support.scorers import ATOL, many_documents, other_chat, scorer, sibling
 
 from attribot_rag import Options, VerdictOptions
-from attribot_rag.attributor.assembly import attributed
+from attribot_rag.attributor.assembly import run_attribution
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
 
 MANY = many_documents()
@@ -34,9 +34,9 @@ def test_baseline_and_reliance_are_those_of_the_whole_prompt(
     name: str, verdicts: VerdictOptions | None
 ) -> None:
     whole = scorer(MANY, RESPONSE)
-    row = whole.score([whole.context.whole])
+    row = whole.score([whole.context.without_documents])
     assert row.full is not None and row.changes[0] is not None
-    attribution = attributed(
+    attribution = run_attribution(
         scorer(MANY, RESPONSE), METHODS[name](), None, Options(verdicts=verdicts)
     )
     if verdicts is not None or "prox" not in name:

@@ -13,9 +13,9 @@ from attribot_rag.scoring.row import Row, make_row
 
 def evidence_of(pass_tokens: int = 0) -> PartEvidence:
     target = scorer(pass_tokens=pass_tokens, token_budget=60_000)
-    whole = target.score([target.context.whole]).changes[0]
-    assert whole is not None
-    return Evidence(target, whole).of_whole_answer
+    reliance = target.score([target.context.without_documents]).changes[0]
+    assert reliance is not None
+    return Evidence(target, reliance).of_whole_answer
 
 
 def passes(target: Scorer) -> int:

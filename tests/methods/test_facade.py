@@ -87,7 +87,7 @@ def test_verdicts_rest_on_the_model_that_answered(name: str, keep: int | None) -
     options = {"proxy": other_chat(), "keep": keep}
     attribution = attribute(method=name, verdicts=VerdictOptions(), **options)
     target = scorer(MANY)
-    (reliance,) = target.score([target.context.whole]).changes
+    (reliance,) = target.score([target.context.without_documents]).changes
     for verdict in attribution.verdicts:
         own = target.response.tokens_in((verdict.start, verdict.end))
         assert verdict.reliance == pytest.approx(total(reliance, own), abs=ATOL)

@@ -41,7 +41,7 @@ def gated(implementation: Packed, row: Row, unit: Sequence[int], factor: float) 
     """The log-likelihood of each part with the attention to a unit scaled."""
     members = torch.zeros(60, 1)
     members[list(unit)] = 1.0
-    gates = implementation.patched(row, Patch(members, PARTS, (factor,)))
+    gates = implementation.observer_for(row, Patch(members, PARTS, (factor,)))
     with torch.no_grad():
         scored = implementation.score([row], gates)[0].double()
     return torch.stack([scored[list(part)].sum() for part in PARTS])
@@ -103,8 +103,8 @@ def test_a_gate_equals_a_mask_in_the_model_s_own_attention() -> None:
     with torch.no_grad():
         cache = prefill(model, generation.prompt_ids[:45])
     for factor in (0.25, 0.9):
-        mask = torch.zeros(row.num_tokens, 45 + row.num_tokens)
-        mask[:, 45:] = torch.full((row.num_tokens, row.num_tokens), -torch.inf).triu(1)
+        mask = torch.zeros(row.num_new, 45 + row.num_new)
+        mask[:, 45:] = torch.full((row.num_new, row.num_new), -torch.inf).triu(1)
         mask[:, list(UNITS[1])] += math.log(factor)
         with torch.no_grad():
             logits = model(

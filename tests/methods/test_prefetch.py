@@ -64,8 +64,8 @@ def searched(
     )
     shown: Any = Scripted(target, worth)
     if not masks:
-        shown.masked_refusal = "no masks"
-    whole = shown.score([shown.context.whole]).changes[0]
+        shown.can_mask = False
+    reliance = shown.score([shown.context.without_documents]).changes[0]
 
     class Ordered(Ranking):
         def ranked(self, part: Part) -> Sequence[int]:
@@ -75,7 +75,7 @@ def searched(
 
     estimate = None if ranked is None else lambda scores: scores
     tried = UnitOrder(shown, Ordered(Scores.empty(shown), estimate))
-    evidence = Evidence(shown, whole)
+    evidence = Evidence(shown, reliance)
     (carriers,) = find_sources([part], evidence, tried, Limits())
     shown.num_calls -= 1
     shown.citation = CitationFinder(

@@ -50,7 +50,7 @@ def test_only_these_sources_equals_a_prompt_with_no_others(
     )
     actual, expected = (target.score([only(target, kept)]) for target in (fast, reference))
     np.testing.assert_allclose(actual.ablated, expected.ablated, atol=ATOL)
-    assert actual.in_step == (True,)
+    assert actual.exact == (True,)
     if len(kept) == len(fast.context.sources):
         np.testing.assert_allclose(actual.ablated[0], actual.full, atol=ATOL)
 
@@ -73,7 +73,7 @@ def test_an_ablation_is_scored_once() -> None:
     again = target.narrowed([(2,), (1,)]).score(ablations[::-1])
     assert target.usage.scored_tokens == tokens
     np.testing.assert_array_equal(again.ablated, first.ablated[::-1])
-    assert (again.in_step, [*again.full]) == (first.in_step, [*first.full])
+    assert (again.exact, [*again.full]) == (first.exact, [*first.full])
     masked = target.score([Ablation.of(1)], recompute="question")
     assert target.usage.scored_tokens > tokens
     assert not np.allclose(masked.ablated[0], first.ablated[0], atol=ATOL)
@@ -93,7 +93,7 @@ def searched(
     target = scorer(documents, response=RESPONSE, language_model=other_chat())
     shown: Any = Scripted(target, worth)
     shown.most_rows = rows
-    whole = shown.score([shown.context.whole]).changes[0]
+    reliance = shown.score([shown.context.without_documents]).changes[0]
 
     class Ordered(Ranking):
         def ranked(self, part: Part) -> Sequence[int]:
@@ -102,7 +102,7 @@ def searched(
             return order
 
     tried = UnitOrder(shown, Ordered(Scores.empty(shown)))
-    (carriers,) = find_sources([part], Evidence(shown, whole), tried, limits or Limits())
+    (carriers,) = find_sources([part], Evidence(shown, reliance), tried, limits or Limits())
     return carriers, len(shown.left)
 
 
@@ -216,10 +216,10 @@ def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
     )
     ablations = [Ablation.of(unit) for unit in range(len(target.units))]
     exact = scores_of(target.score(ablations))
-    whole = target.score([target.context.whole]).changes[0]
+    reliance = target.score([target.context.without_documents]).changes[0]
     target.left.clear()
     order = UnitOrder(target, Ranking(exact))
-    (carriers,) = find_sources([PART], Evidence(target, whole), order, Limits())
+    (carriers,) = find_sources([PART], Evidence(target, reliance), order, Limits())
     assert (carriers.members, len(target.left)) == ((3,), 1)
 
 
@@ -262,7 +262,7 @@ def test_a_part_with_new_words_that_rely_on_the_documents_is_first_scored_alone(
     target: Any = Scripted(
         scorer(response=RESPONSE, language_model=other_chat()), each({3: (SECOND, nats)})
     )
-    evidence = Evidence(target, target.score([target.context.whole]).changes[0])
+    evidence = Evidence(target, target.score([target.context.without_documents]).changes[0])
     part = Part(tuple(range(10, 25)), PART.word_tokens[1:], (text,))
     (carriers,) = find_sources([part], evidence, UnitOrder(target), Limits())
     assert (carriers.members, evidence.for_part(part).excludes_earlier_text) == ((3,), is_alone)
@@ -372,7 +372,7 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
     target: Any = Scripted(
         scorer(response=RESPONSE, language_model=other_chat()), spoken_against(5.0, 1.0)
     )
-    whole = target.score([target.context.whole]).changes[0]
+    reliance = target.score([target.context.without_documents]).changes[0]
     asked: list[Part] = []
     target.left.clear()
 
@@ -381,7 +381,7 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
         yield []
         return True
 
-    evidence, order = Evidence(target, whole), UnitOrder(target)
+    evidence, order = Evidence(target, reliance), UnitOrder(target)
     (carriers,) = find_sources([OWN_WORDS], evidence, order, Limits(), needs_no_search=settled)
     assert (carriers, asked, target.left) == (SourceSet(), [OWN_WORDS], [])
 
@@ -534,8 +534,8 @@ def test_searches_share_their_rows() -> None:
     scripted: Any = Scripted(
         scorer(response=RESPONSE, language_model=other_chat()), each({3: (FIRST, 9.0)})
     )
-    whole = scripted.score([scripted.context.whole]).changes[0]
-    evidence, order = Evidence(scripted, whole), UnitOrder(scripted)
+    reliance = scripted.score([scripted.context.without_documents]).changes[0]
+    evidence, order = Evidence(scripted, reliance), UnitOrder(scripted)
     first, second = find_sources([PART, PART], evidence, order, Limits())
     assert first == second
     assert len(scripted.left) == 3
@@ -593,7 +593,7 @@ def test_a_part_alone_is_said_right_after_the_prompt_of_its_sources() -> None:
     def plain(prompt_ids: tuple[int, ...]) -> Any:
         generation = replace(said, prompt_ids=prompt_ids)
         reference = Reference(model_here(target.language_model), generation)
-        return reference.log_likelihoods([Row.exact(prompt_ids, 0, generation)])[0, 1:].numpy()
+        return reference.log_likelihoods([Row.for_prompt(prompt_ids, 0, generation)])[0, 1:].numpy()
 
     prompt = target.context.ablate(only(target, [1]), target.language_model)
     expected = plain(target.generation.prompt_ids) - plain(prompt.ids)

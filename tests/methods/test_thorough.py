@@ -21,7 +21,7 @@ REFUSING = ("lfm2", "falcon_h1", "mamba")
 def checked(scores: Scores, target: Scorer) -> Scores:
     """Scores are leave-one-out's where exact, else masked ablation's, unless they are estimates."""
     exact = LeaveOneOut().run(target)
-    masked = Masked().run(target) if target.masked_refusal is None else exact
+    masked = Masked().run(target) if target.why_no_masks is None else exact
     for index, row in enumerate(scores.token_scores):
         expected = (exact if scores.exact[index] else masked).token_scores[index]
         assert row is not None or not scores.exact[index]
@@ -32,7 +32,7 @@ def checked(scores: Scores, target: Scorer) -> Scores:
         recompute: Any = None if group.exact else "question"
         (change,) = target.score(ablation, recompute=recompute).changes
         np.testing.assert_allclose(group.token_scores, change or (), atol=ATOL)
-    reliance = target.score([target.context.whole]).changes[0]
+    reliance = target.score([target.context.without_documents]).changes[0]
     np.testing.assert_allclose(scores.context_reliance or (), reliance or (), atol=ATOL)
     return scores
 
@@ -58,7 +58,7 @@ def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
     target = scorer(MANY, LONG)
     scores = Thorough(candidates=5, gates=2).run(target)
     sentences = answer_sentences(target)
-    estimates = target.patched(sentences, 2, located=True)
+    estimates = target.estimate_effects(sentences, 2, single_backward_pass=True)
     assert estimates is not None and len(sentences) == 3
     np.testing.assert_allclose(scores.attention or (), estimates.attention, rtol=1e-4)
     of_sentences = [int(source) for source in estimates.effects.argmax(1)]
@@ -89,7 +89,7 @@ def test_groups_come_first_where_attention_is_not_seen() -> None:
 @pytest.mark.parametrize("name", REFUSING)
 def test_where_masking_is_refused_everything_is_exact(name: str) -> None:
     target = scorer(many_documents(6), "The hall.", language_model=built(name))
-    assert target.masked_refusal
+    assert target.why_no_masks
     scores = checked(Thorough().run(target), target)
     scored = [index for index, row in enumerate(scores.token_scores) if row is not None]
     assert len(scored) >= 6
@@ -105,7 +105,7 @@ def test_where_masking_is_refused_everything_is_exact(name: str) -> None:
 def test_other_architectures_screen_by_masking_or_not(name: str) -> None:
     target = scorer(many_documents(3), "The hall.", language_model=built(name))
     scores = checked(Thorough().run(target), target)
-    assert any(scores.exact) == (target.masked_refusal is not None)
+    assert any(scores.exact) == (target.why_no_masks is not None)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_scores_are_those_of_the_quantized_model(
     load: Load, expected: str | None, generation: Generation
 ) -> None:
     backend = LocalBackend(load())
-    assert backend.encode_prefix(generation).name == expected or expected is None
+    assert backend.prefix_for(generation).name == expected or expected is None
     assert_scored_right(backend, load(), generation)
 
 
@@ -115,7 +115,7 @@ def test_8_bits_of_bitsandbytes_are_refused_with_a_way_out(
     ids = torch.tensor([generation.prompt_ids])
     model = loaded(folder, bitsandbytes(load_in_8bit=True))
     with pytest.raises(UnsupportedModel, match="load it in 4 bits"):
-        LocalBackend(model).encode_prefix(generation)
+        LocalBackend(model).prefix_for(generation)
     with torch.no_grad():
         truth = loaded(folder, bitsandbytes(load_in_8bit=True))(input_ids=ids).logits
         assert torch.equal(model(input_ids=ids).logits, truth)

@@ -101,8 +101,12 @@ def test_rows_that_say_a_part_of_the_response(server: ModelServer) -> None:
     there = replace(
         here, language_model=model, backend=scoring_backend(model), session=Session(Meter())
     )
-    whole = here.context.whole
-    ablations = [replace(whole, said=(0, 1, 2)), Ablation.of(1), replace(whole, said=(5, 9, 10))]
+    bare = here.context.without_documents
+    ablations = [
+        replace(bare, kept_response=(0, 1, 2)),
+        Ablation.of(1),
+        replace(bare, kept_response=(5, 9, 10)),
+    ]
     scored, expected = (target.score(ablations).ablated for target in (there, here))
     np.testing.assert_allclose(scored, expected, atol=ATOL)
     assert np.isnan(scored[0, 3:]).all() and np.isfinite(scored[1]).all()

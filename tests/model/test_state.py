@@ -58,11 +58,11 @@ def test_scores_are_those_of_the_model_as_it_is_now(
 ) -> None:
     model = architecture("llama").build()
     backend = LocalBackend(model)
-    row = Row.exact(GENERATION.prompt_ids, len(GENERATION.prompt_ids), GENERATION)
+    row = Row.for_prompt(GENERATION.prompt_ids, len(GENERATION.prompt_ids), GENERATION)
 
     def scored() -> torch.Tensor:
         with torch.inference_mode():
-            return backend.encode_prefix(GENERATION, implementation).log_likelihoods([row])[0]
+            return backend.prefix_for(GENERATION, implementation).log_likelihoods([row])[0]
 
     before = scored()
     change(model)
@@ -76,7 +76,7 @@ def test_generating_and_scoring_change_nothing() -> None:
     model: Any = architecture("llama").build()
     before = ModelState(model)
     model.generate(torch.tensor([GENERATION.prompt_ids]), max_new_tokens=3, do_sample=False)
-    LocalBackend(model).encode_prefix(GENERATION)
+    LocalBackend(model).prefix_for(GENERATION)
     assert ModelState(model) == before
 
 

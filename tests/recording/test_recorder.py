@@ -100,27 +100,27 @@ def test_the_beginning_of_an_attributed_prompt_is_found_again(
     read = recorder.generations[0]
     cache = read.cache
     assert cache is not None
-    recorder.release(read, cache, 7)
+    recorder.retire(read, cache, 7)
     begins_alike = Generation((*read.prompt_ids[:36], 1, 2), (3,))
-    found = recorder.with_read_cache(begins_alike)
+    found = recorder.with_earlier_cache(begins_alike)
     assert (found.num_cached, found.model_version) == (36, 7)
     assert torch.equal(found.cache[0].keys, cache[0].keys[:, :, :36])  # type: ignore[index]
     for other in (Generation((1, *read.prompt_ids[1:]), (3,)), read):
-        assert recorder.with_read_cache(other) is other
+        assert recorder.with_earlier_cache(other) is other
 
 
 def test_a_cache_beyond_the_bound_is_let_go_before_the_model_answers_again() -> None:
     with GenerationRecorder(MODEL, max_cache_bytes=1) as recorder:
         answer()
         read = recorder.generations[0]
-        recorder.release(read, read.cache, 0)
+        recorder.retire(read, read.cache, 0)
         unread = read.without_cache()
-        again = recorder.with_read_cache(unread).cache
+        again = recorder.with_earlier_cache(unread).cache
         assert again is not None
         keys = weakref.ref(read.cache[0].keys.untyped_storage())  # type: ignore[index]
         del read, again
         answer(1)
-    assert recorder.with_read_cache(unread).cache is None
+    assert recorder.with_earlier_cache(unread).cache is None
     gc.collect()
     assert keys() is None
 
@@ -139,10 +139,10 @@ def test_rows_of_a_batch_do_not_keep_each_other_alive(recorder: GenerationRecord
 def test_releasing_drops_one_cache_and_keeps_the_ids(recorder: GenerationRecorder) -> None:
     answer(do_sample=True, num_return_sequences=2)
     first, second = recorder.generations
-    recorder.release(first.truncated(1))
+    recorder.retire(first.truncated(1))
     assert [generation.cache is None for generation in recorder.generations] == [True, False]
     assert recorder.generations[0].response_ids == first.response_ids
-    recorder.release(second)
+    recorder.retire(second)
     assert all(generation.num_bytes == 0 for generation in recorder.generations)
 
 

@@ -20,7 +20,7 @@ from attribot_rag.scoring.packed import (
     Kernel,
     Keys,
     PackedLayout,
-    merge,
+    merge_attention,
     packed_attention,
     packed_layout,
 )
@@ -118,7 +118,7 @@ MASKS = {
 def test_each_token_sees_its_segments_and_the_past_of_its_row_as_the_layer_has_it(
     rows: list[Row], mask: str, softcap: float | None, sinks: bool
 ) -> None:
-    total = sum(row.num_tokens for row in rows)
+    total = sum(row.num_new for row in rows)
     query = random(1, HEADS, total, WIDTH, seed=1)
     own, cache = (
         LayerCache(
@@ -160,10 +160,10 @@ def test_more_queries_than_are_masked_at_a_time() -> None:
 def test_merging_is_symmetric_and_survives_parts_of_very_different_weight() -> None:
     first, second = random(1, 2, 3, 4, seed=1), random(1, 2, 3, 4, seed=2)
     low, high = torch.full((1, 2, 3), -200.0), torch.full((1, 2, 3), 200.0)
-    merged, log_sum = merge(first, low, second, high)
+    merged, log_sum = merge_attention(first, low, second, high)
     assert torch.allclose(merged, second)
     assert torch.allclose(log_sum, high)
-    swapped, _ = merge(second, high, first, low)
+    swapped, _ = merge_attention(second, high, first, low)
     assert torch.allclose(merged, swapped)
 
 
@@ -184,7 +184,7 @@ def test_the_kernel_gives_the_natural_log_sum_exp(causal: bool, scaling: float) 
 def test_a_query_that_sees_no_key_adds_nothing(softcap: float | None) -> None:
     query, key, value = (random(1, HEADS, 3, WIDTH, seed=seed) for seed in (1, 2, 3))
     visible = torch.tensor([[True, False, True], [False] * 3, [True] * 3])
-    keys = Keys.visible(visible, 0, visible.device)
+    keys = Keys.from_mask(visible, 0, visible.device)
     assert keys is not None
     output, log_sum = Kernel(0.3, softcap).attend(query, key, value, keys)
     assert bool((output[:, :, 1] == 0).all())

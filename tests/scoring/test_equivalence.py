@@ -18,18 +18,18 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.local_backend import LocalBackend
 from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference, rope_changes
 from attribot_rag.scoring.packed import Packed, PackedAtOnce
-from attribot_rag.scoring.row import Row, saying
+from attribot_rag.scoring.row import Row, with_response_tokens
 
-SAID = ((2, 3), (0,), (0, 4, 5))
+KEPT = ((2, 3), (0,), (0, 4, 5))
 CUTS = ((0, 1), (0, 7), (1, 6), (5, 30), (17, 6), (30, 20), (45, 3), (52, 6), (54, 6))
 
 
 def rows_for(generation: Generation) -> list[Row]:
     """The full prompt, then prompts without the tokens of each cut."""
     prompt = generation.prompt_ids
-    rows = [Row.exact(prompt, len(prompt), generation)]
+    rows = [Row.for_prompt(prompt, len(prompt), generation)]
     return rows + [
-        Row.exact(prompt[:start] + prompt[start + width :], start, generation)
+        Row.for_prompt(prompt[:start] + prompt[start + width :], start, generation)
         for start, width in CUTS
     ]
 
@@ -40,7 +40,7 @@ def test_each_architecture_gets_the_fastest_implementation_that_is_right(
 ) -> None:
     backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
-    assert backend.encode_prefix(generation).name == architecture.expected
+    assert backend.prefix_for(generation).name == architecture.expected
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
@@ -65,7 +65,7 @@ def test_cached_implementations_equal_the_reference(
     backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
     rows = rows_for(generation)
-    if backend.refusal(kind, generation) is not None:
+    if backend.why_not(kind, generation) is not None:
         names = ["packed", "cropped", "reference"]
         name = "packed" if issubclass(kind, Packed) else kind.name
         assert names.index(architecture.expected) > names.index(name)
@@ -83,22 +83,24 @@ def test_a_row_that_says_some_tokens_is_that_of_a_shorter_response(
     generation = generation_for(architecture)
     prompt, full = generation.prompt_ids, rows_for(generation)[0]
     cut = prompt[:5] + prompt[35:]
-    shorter = [saying(generation, said) for said in SAID]
-    alone = [(short, Row.exact(cut, 5, short)) for short in shorter]
-    if backend.masked_refusal(Reference, generation) is None:
+    shorter = [with_response_tokens(generation, kept) for kept in KEPT]
+    alone = [(short, Row.for_prompt(cut, 5, short)) for short in shorter]
+    if backend.why_no_masks(Reference, generation) is None:
         alone += [(short, Row.masked(short, range(10, 20), range(48, 60))) for short in shorter]
     truth = [score(backend, Reference, short, [row])[0] for short, row in alone]
-    rows = [replace(row, said=said) for (_, row), said in zip(alone, 2 * SAID, strict=False)]
+    rows = [
+        replace(row, kept_response=kept) for (_, row), kept in zip(alone, 2 * KEPT, strict=False)
+    ]
     for kind in (Reference, Packed, PackedAtOnce, Cropped):
-        if backend.refusal(kind, generation) is not None:
+        if backend.why_not(kind, generation) is not None:
             continue
-        can_mask = backend.masked_refusal(kind, generation) is None
-        asked = rows if can_mask else rows[: len(SAID)]
+        can_mask = backend.why_no_masks(kind, generation) is None
+        asked = rows if can_mask else rows[: len(KEPT)]
         scored = score(backend, kind, generation, [full, *asked])
         assert scored[0].isfinite().all()
-        for row, said, expected in zip(scored[1:], 2 * SAID, truth, strict=False):
-            assert (row[list(said)] - expected).abs().max() <= NATS
-            assert row.isnan().sum() == RESPONSE_LENGTH - len(said)
+        for row, kept, expected in zip(scored[1:], 2 * KEPT, truth, strict=False):
+            assert (row[list(kept)] - expected).abs().max() <= NATS
+            assert row.isnan().sum() == RESPONSE_LENGTH - len(kept)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
@@ -147,7 +149,7 @@ def test_a_prompt_of_one_token_has_nothing_to_share() -> None:
     llama = ARCHITECTURES[0]
     backend = LocalBackend(model_of(llama))
     generation = Generation((5,), (6, 7))
-    rows = [Row.exact((5,), 1, generation)]
+    rows = [Row.for_prompt((5,), 1, generation)]
     truth = score(backend, Reference, generation, rows)
     for kind in (Packed, Cropped):
         assert (score(backend, kind, generation, rows) - truth).abs().max() <= NATS

@@ -19,10 +19,10 @@ def assert_scored_right(
     backend: LocalBackend, model: PreTrainedModel, generation: Generation
 ) -> None:
     """By plain forward passes of the model; masked, if that is not refused, by the reference."""
-    implementation = backend.encode_prefix(generation)
+    implementation = backend.prefix_for(generation)
     prompt = generation.prompt_ids
     rows = [
-        Row.exact(prompt[:start] + prompt[start + 5 :], start, generation)
+        Row.for_prompt(prompt[:start] + prompt[start + 5 :], start, generation)
         for start in (0, 8, 23, 49, 54)
     ]
     with torch.no_grad():
@@ -30,7 +30,7 @@ def assert_scored_right(
     truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
     assert (scored - truth).abs().max() <= NATS
     assert (truth - truth[0]).abs().max() > 10 * NATS  # the comparison is not blind
-    if backend.masked_refusal(type(implementation), generation) is None:
+    if backend.why_no_masks(type(implementation), generation) is None:
         masked = [
             Row.masked(generation, range(5, 9), range(30, 60)),
             Row.masked(generation, (*range(20), *range(40, 44)), range(50, 60)),
@@ -48,8 +48,8 @@ def assert_scored_right(
 def test_each_family_is_scored_right(architecture: Architecture) -> None:
     generation = generation_for(architecture)
     backend = LocalBackend(architecture.build())
-    implementation = backend.encode_prefix(generation)
+    implementation = backend.prefix_for(generation)
     assert FASTEST_FIRST.index(implementation.name) <= FASTEST_FIRST.index(architecture.expected)
     assert_scored_right(backend, architecture.build(), generation)
-    refusal = backend.masked_refusal(type(implementation), generation)
+    refusal = backend.why_no_masks(type(implementation), generation)
     assert (refusal is not None) == (architecture.name in NOT_MASKED)

@@ -67,7 +67,7 @@ def test_cached_implementations_equal_the_reference(
 ) -> None:
     backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
-    if backend.refusal(kind, generation) or backend.masked_refusal(kind, generation):
+    if backend.why_not(kind, generation) or backend.why_no_masks(kind, generation):
         assert architecture.expected != kind.name or architecture.name in REFUSALS
         return
     rows = masked_rows(generation)
@@ -82,9 +82,9 @@ def test_a_refusal_to_mask_has_its_reason(architecture: Architecture) -> None:
     generation = generation_for(architecture)
     for kind in (Packed, Cropped, Reference):
         if architecture.name in REFUSALS:
-            assert backend.masked_refusal(kind, generation) == REFUSALS[architecture.name]
-        elif backend.refusal(kind, generation) is None:
-            assert backend.masked_refusal(kind, generation) is None
+            assert backend.why_no_masks(kind, generation) == REFUSALS[architecture.name]
+        elif backend.why_not(kind, generation) is None:
+            assert backend.why_no_masks(kind, generation) is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_hiding_nothing_is_the_full_prompt_whatever_is_recomputed(
     backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
     prompt = generation.prompt_ids
-    full = score(backend, Reference, generation, [Row.exact(prompt, len(prompt), generation)])
+    full = score(backend, Reference, generation, [Row.for_prompt(prompt, len(prompt), generation)])
     pieces = [(), TAIL, (*range(5, 9), *range(30, 31), *TAIL), range(60)]
     rows = [Row.masked(generation, (), recomputed) for recomputed in pieces]
     kinds = [Reference] if architecture.expected == "reference" else [Reference, Cropped]
@@ -189,8 +189,8 @@ def test_other_architectures_that_cannot_be_masked(
     config = model_class.config_class(**SMALL, **{**sizes, **settings})
     backend = LocalBackend(model_class(config).eval())
     generation = Generation(tuple(range(20)), (1, 2))
-    assert backend.masked_refusal(Cropped, generation) == reason
-    assert backend.masked_refusal(Reference, generation) == reason
+    assert backend.why_no_masks(Cropped, generation) == reason
+    assert backend.why_no_masks(Reference, generation) == reason
 
 
 DOCUMENT = "The treaty was signed. It rained all day. Ships came. The hall burned down."
@@ -218,11 +218,11 @@ def test_without_position_information_masking_to_the_end_of_the_document_is_exac
     """Everything that could have read the source is encoded again without it."""
     inner = [Ablation.of(0), Ablation.of(1), Ablation.of(0, 2)]
     exact = without_positions.score(inner)
-    assert exact.in_step == (True,) * 3
+    assert exact.exact == (True,) * 3
     masked = without_positions.score(inner, recompute="document")
     assert np.allclose(masked.full, exact.full, atol=1e-4)
     assert np.allclose(masked.ablated, exact.ablated, atol=1e-4)
-    assert masked.in_step == (False,) * 3
+    assert masked.exact == (False,) * 3
 
 
 def test_recomputing_less_gives_other_scores(without_positions: Scorer) -> None:
@@ -240,7 +240,7 @@ def test_recomputing_less_gives_other_scores(without_positions: Scorer) -> None:
 @pytest.mark.parametrize("name", REFUSALS)
 def test_a_scorer_refuses_to_mask_and_says_what_to_use(name: str) -> None:
     scorer = scorer_of(architecture(name).build())
-    assert scorer.masked_refusal == REFUSALS[name]
+    assert scorer.why_no_masks == REFUSALS[name]
     with pytest.raises(UnsupportedModel, match=r"not available for this model: .*leave-one-out"):
         scorer.score([Ablation.of(0)], recompute="question")
     assert scorer.score([Ablation.of(0)]).scored == (True,)
@@ -248,7 +248,7 @@ def test_a_scorer_refuses_to_mask_and_says_what_to_use(name: str) -> None:
 
 def test_masking_feeds_what_is_recomputed_and_no_more(without_positions: Scorer) -> None:
     scorer = replace(without_positions)  # that has scored nothing yet
-    num_question = len(scorer.generation.prompt_ids) - scorer.context.end
+    num_question = len(scorer.generation.prompt_ids) - scorer.context.query_start
     num_rest = len("It rained all day. Ships came. The hall burned down.")
     num_fed = {"response": 1, "question": num_question}
     num_fed |= dict.fromkeys(("document", "rest"), num_question + num_rest)

@@ -32,11 +32,11 @@ def test_50_sources_of_2000_tokens_take_less_than_the_weights() -> None:
     generation = Generation(ids[:PROMPT], ids[PROMPT:])
     prompt = generation.prompt_ids
     rows = [
-        Row.exact(prompt[:start] + prompt[start + WIDTH :], start, generation)
+        Row.for_prompt(prompt[:start] + prompt[start + WIDTH :], start, generation)
         for start in range(50, 50 + SOURCES * WIDTH, WIDTH)
     ]
     backend = LocalBackend(model)
-    backend.encode_prefix(Generation(ids[:50], ids[-4:]), "packed")
+    backend.prefix_for(Generation(ids[:50], ids[-4:]), "packed")
 
     process = psutil.Process()
     before = process.memory_info().rss

@@ -19,7 +19,7 @@ from attribot_rag.model.local_model import LocalModel
 from attribot_rag.scoring.local_backend import LocalBackend, measured_pass_tokens
 from attribot_rag.scoring.packed import Packed, attend_at_once
 from attribot_rag.scoring.patching import Patch
-from attribot_rag.scoring.row import Row, saying
+from attribot_rag.scoring.row import Row, with_response_tokens
 from benchmarks.dispatched import Dispatched
 
 DOCUMENTS = [
@@ -36,10 +36,10 @@ ANSWERS = (
 )
 
 
-def operations(backend: LocalBackend, rows: list[Row], *, pass_tokens: int) -> int:
+def operations(backend: LocalBackend, rows: list[Row], *, at_once: bool) -> int:
     """The operations of a pass over these rows."""
     prefix = backend.make(Packed, generation_for(ARCHITECTURES[0]))
-    prefix.pass_tokens = pass_tokens
+    prefix.attends_at_once = at_once
     prefix.read()
     dispatched = Dispatched()
     with torch.inference_mode(), dispatched:
@@ -52,22 +52,22 @@ def test_a_pass_of_eight_rows_has_hardly_more_operations_than_one_of_a_row() -> 
     generation = generation_for(ARCHITECTURES[0])
     prompt = generation.prompt_ids
     rows = [
-        Row.exact(prompt[:start] + prompt[start + 3 :], start, generation)
+        Row.for_prompt(prompt[:start] + prompt[start + 3 :], start, generation)
         for start in range(5, 45, 5)
     ]
-    at_once = operations(backend, rows, pass_tokens=1)
-    assert at_once <= 1.05 * operations(backend, rows[:1], pass_tokens=1)
-    assert at_once < operations(backend, rows, pass_tokens=0) / 3
+    at_once = operations(backend, rows, at_once=True)
+    assert at_once <= 1.05 * operations(backend, rows[:1], at_once=True)
+    assert at_once < operations(backend, rows, at_once=False) / 3
 
 
 def test_a_mask_that_would_be_too_large_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = LocalBackend(model_of(ARCHITECTURES[0]))
     prompt = (generation := generation_for(ARCHITECTURES[0])).prompt_ids
-    rows = [Row.exact(prompt[:5] + prompt[8:], 5, generation)]
-    frugal = operations(backend, rows, pass_tokens=0)
-    assert operations(backend, rows, pass_tokens=1) < frugal
+    rows = [Row.for_prompt(prompt[:5] + prompt[8:], 5, generation)]
+    frugal = operations(backend, rows, at_once=False)
+    assert operations(backend, rows, at_once=True) < frugal
     monkeypatch.setattr("attribot_rag.scoring.packed._MOST_AT_ONCE", 1)
-    assert operations(backend, rows, pass_tokens=1) == frugal
+    assert operations(backend, rows, at_once=True) == frugal
 
 
 @pytest.mark.parametrize(("worth", "num_rows"), [(0, 8), (100, 2), (5000, 2)])
@@ -78,9 +78,9 @@ def test_a_pass_is_as_large_as_its_layers_attend_to_at_once(
     prompt = generation.prompt_ids
     most = 4 * 150 * (len(prompt) + 150)
     monkeypatch.setattr("attribot_rag.scoring.packed._MOST_AT_ONCE", most)
-    prefix = LocalBackend(model_of(ARCHITECTURES[0])).encode_prefix(generation, pass_tokens=worth)
+    prefix = LocalBackend(model_of(ARCHITECTURES[0])).prefix_for(generation, pass_tokens=worth)
     assert prefix.pass_tokens == min(worth, 150)
-    rows = [Row.exact(prompt[:5] + prompt[8:], 5, generation)] * 8
+    rows = [Row.for_prompt(prompt[:5] + prompt[8:], 5, generation)] * 8
     assert 50 < prefix.num_tokens(rows[0]) <= 75
     assert len(prefix.batching(60_000).next_batch([], iter(rows))) == num_rows
 
@@ -94,8 +94,8 @@ def test_patching_has_the_operations_of_a_few_passes() -> None:
     prefix.read()
     members = torch.eye(len(generation.prompt_ids))[:, :45]
     with Dispatched() as patching:
-        prefix.effects(row, Patch(members, [range(3), range(3, 6)], located=True))
-    assert patching.operations <= 4.5 * operations(backend, [row], pass_tokens=1)
+        prefix.effects(row, Patch(members, [range(3), range(3, 6)], single_backward_pass=True))
+    assert patching.operations <= 4.5 * operations(backend, [row], at_once=True)
 
 
 SMALL = with_limits(
@@ -150,7 +150,7 @@ def test_probes_share_passes_and_run_once() -> None:
     passes = []
     for _ in range(2):
         with Dispatched() as dispatched:
-            backend.encode_prefix(generation, pass_tokens=0)
+            backend.prefix_for(generation, pass_tokens=0)
         passes.append(dispatched.passes)
     assert passes == [10, 0]
 
@@ -159,18 +159,21 @@ def test_probes_share_passes_and_run_once() -> None:
 def test_nothing_waits_for_the_device_within_a_pass(architecture: Architecture) -> None:
     backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
-    if backend.encode_prefix(generation).name != "packed":
+    if backend.prefix_for(generation).name != "packed":
         return
     prompt = generation.prompt_ids
     rows = [
-        replace(Row.exact(prompt[:9] + prompt[12:], 9, saying(generation, said)), said=said)
-        for said in (None, (1, 2))
+        replace(
+            Row.for_prompt(prompt[:9] + prompt[12:], 9, with_response_tokens(generation, kept)),
+            kept_response=kept,
+        )
+        for kept in (None, (1, 2))
     ]
-    if backend.masked_refusal(Packed, generation) is None:
+    if backend.why_no_masks(Packed, generation) is None:
         rows.append(Row.masked(generation, range(9, 12), range(48, 60)))
-    for worth in (0, 1):
+    for at_once in (False, True):
         prefix = backend.make(Packed, generation)
-        prefix.pass_tokens = worth
+        prefix.attends_at_once = at_once
         prefix.read()
         with torch.inference_mode(), Dispatched() as dispatched:
             prefix.log_likelihoods(rows)
@@ -179,14 +182,14 @@ def test_nothing_waits_for_the_device_within_a_pass(architecture: Architecture) 
 
 def test_layers_do_not_attend_at_once_where_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     generation = generation_for(ARCHITECTURES[0])
-    right = LocalBackend(ARCHITECTURES[0].build()).encode_prefix(generation, pass_tokens=300)
+    right = LocalBackend(ARCHITECTURES[0].build()).prefix_for(generation, pass_tokens=300)
     assert right.pass_tokens == 300
 
     def wrong(query: torch.Tensor, *_: object) -> torch.Tensor:
         return attend_at_once(query, *_) * 1.5  # type: ignore[arg-type]
 
     monkeypatch.setattr("attribot_rag.scoring.packed.attend_at_once", wrong)
-    prefix = LocalBackend(ARCHITECTURES[0].build()).encode_prefix(generation, pass_tokens=300)
+    prefix = LocalBackend(ARCHITECTURES[0].build()).prefix_for(generation, pass_tokens=300)
     assert prefix.name == "packed" and prefix.pass_tokens == 0
 
 

@@ -34,7 +34,7 @@ def test_rebased_is_the_shortened_prompt_made_by_hand(implementation: str) -> No
     expected = by_hand.score([Ablation.of(0), Ablation.of(1), Ablation.of(0, 1)])
     assert np.allclose(scored.full, expected.full, atol=1e-4)
     assert np.allclose(scored.ablated, expected.ablated, atol=1e-4)
-    assert scored.in_step == expected.in_step == (True,) * 3
+    assert scored.exact == expected.exact == (True,) * 3
     dials: tuple[Reencoded, ...] = ("response", "question", "document")
     for recompute in dials:
         masked = rebased.score([Ablation.of(3)], recompute=recompute)
@@ -60,12 +60,12 @@ def test_a_new_prompt_is_prefilled_once_and_units_lose_what_is_gone() -> None:
 
 def test_the_scorer_without_the_whole_context() -> None:
     scorer = make_scorer(f"{A} {B}", f"{C} {D}")
-    without = scorer.rebased_without(scorer.context.whole)
+    without = scorer.rebased_without(scorer.context.without_documents)
     assert without is not None
     assert byte_level().decode(without.generation.prompt_ids) == (
         "<|im_start|>user\n\n\nQuestion: who?<|im_end|>\n<|im_start|>assistant\n"
     )
     assert without.context.present == ()
-    whole = scorer.score([scorer.context.whole])
-    assert np.allclose(without.score([]).full, whole.ablated[0], atol=1e-4)
-    assert whole.in_step == (True,)
+    bare = scorer.score([scorer.context.without_documents])
+    assert np.allclose(without.score([]).full, bare.ablated[0], atol=1e-4)
+    assert bare.exact == (True,)

@@ -72,14 +72,14 @@ def test_scores_are_those_of_the_generation(build: Any, num_prompt: int) -> None
         generation = Generation(shown, tuple(response))
         with torch.no_grad():
             implementation = backend.make(Reference, generation)
-            scored = implementation.log_likelihoods([Row.exact(kept, 0, generation)])[0]
+            scored = implementation.log_likelihoods([Row.for_prompt(kept, 0, generation)])[0]
         assert torch.allclose(scored, expected, atol=1e-4)
         crossing = Generation(kept, generation.response_ids)
         if len(kept) + 18 <= LIMIT:
-            assert backend.refusal(Cropped, crossing) is None
+            assert backend.why_not(Cropped, crossing) is None
         elif len(kept) <= LIMIT:
-            assert "rotary" in str(backend.refusal(Cropped, crossing))
-            assert "rotary" in str(backend.masked_refusal(Reference, crossing))
+            assert "rotary" in str(backend.why_not(Cropped, crossing))
+            assert "rotary" in str(backend.why_no_masks(Reference, crossing))
 
 
 @pytest.mark.parametrize("build", [phi3, llama_longrope, llama_dynamic])
@@ -90,8 +90,10 @@ def test_a_longer_row_leaves_nothing_behind(build: Any) -> None:
     before = model.generation_config.to_dict()
     generation = Generation(tuple(range(3, 93)), tuple(range(100, 120)))
     backend = LocalBackend(model)
-    assert backend.encode_prefix(generation).name == "reference"
-    rows = [Row.exact(generation.prompt_ids[:length], 0, generation) for length in (90, 30, 90)]
+    assert backend.prefix_for(generation).name == "reference"
+    rows = [
+        Row.for_prompt(generation.prompt_ids[:length], 0, generation) for length in (90, 30, 90)
+    ]
     with torch.no_grad():
         first, short, second = backend.make(Reference, generation).log_likelihoods(rows)
         alone = backend.make(Reference, generation).log_likelihoods(rows[1:2])[0]

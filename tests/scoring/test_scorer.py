@@ -145,7 +145,7 @@ class Scarce(Packed):
     room = 0
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-        if sum(row.num_tokens for row in rows) > self.room:
+        if sum(row.num_new for row in rows) > self.room:
             raise torch.OutOfMemoryError("injected")
         return super().log_likelihoods(rows)
 

@@ -54,8 +54,8 @@ def rows(generation: Generation) -> list[Row]:
     starts = [(start % len(prompt), width) for start, width in CUTS]
     length = len(prompt)
     return [
-        Row.exact(prompt, length, generation),
-        *(Row.exact(prompt[:i] + prompt[i + n :], i, generation) for i, n in starts),
+        Row.for_prompt(prompt, length, generation),
+        *(Row.for_prompt(prompt[:i] + prompt[i + n :], i, generation) for i, n in starts),
         *(Row.masked(generation, range(i, i + n), range(length - 20, length)) for i, n in starts),
     ]
 
@@ -86,11 +86,11 @@ def test_faster_implementations_equal_the_reference(
     truth: torch.Tensor,
     kind: type[LocalPrefix],
 ) -> None:
-    count = len(rows) if backend.masked_refusal(kind, generation) is None else len(CUTS) + 1
+    count = len(rows) if backend.why_no_masks(kind, generation) is None else len(CUTS) + 1
     assert (score(backend, kind, generation, rows[:count]) - truth[:count]).abs().max() <= NATS
 
 
 def test_the_fastest_implementation_is_chosen(
     backend: LocalBackend, generation: Generation
 ) -> None:
-    assert backend.encode_prefix(generation).name == "packed"
+    assert backend.prefix_for(generation).name == "packed"

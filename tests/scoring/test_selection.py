@@ -51,7 +51,7 @@ def test_asking_for_an_implementation_that_is_not_right_says_why() -> None:
     for name, reason in (("lfm2", "keep states"), ("bloom", own)):
         backend = LocalBackend(build(name))
         with pytest.raises(UnsupportedModel, match=reason):
-            backend.encode_prefix(GENERATION, "packed")
+            backend.prefix_for(GENERATION, "packed")
 
 
 class TwistedAttention(LlamaAttention):
@@ -98,29 +98,27 @@ def llama_with(attention: type[LlamaAttention], first_layer: int = 0) -> PreTrai
 
 def test_a_probe_notices_changes_that_are_not_in_the_configuration() -> None:
     backend = LocalBackend(llama_with(TwistedAttention))
-    assert "probe" in str(backend.refusal(Packed, GENERATION))
-    assert backend.encode_prefix(GENERATION).name == "reference"
-    assert "differs from the reference" in str(backend.encode_prefix(GENERATION).fallback)
+    assert "probe" in str(backend.why_not(Packed, GENERATION))
+    assert backend.prefix_for(GENERATION).name == "reference"
+    assert "differs from the reference" in str(backend.prefix_for(GENERATION).fallback)
     with pytest.raises(UnsupportedModel, match="differs from the reference"):
-        backend.encode_prefix(GENERATION, "cropped")
+        backend.prefix_for(GENERATION, "cropped")
 
 
 def test_a_broken_kernel_is_logged_once_for_a_model(caplog: pytest.LogCaptureFixture) -> None:
     backend = LocalBackend(llama_with(BrokenAttention))
     with caplog.at_level(logging.WARNING, logger="attribot_rag"):
         for _ in range(3):
-            assert backend.encode_prefix(GENERATION).name == "cropped"
+            assert backend.prefix_for(GENERATION).name == "cropped"
         with torch.no_grad():
             backend._model.lm_head.weight = torch.nn.Parameter(backend._model.lm_head.weight * 2)
-        assert backend.encode_prefix(GENERATION).name == "cropped"
+        assert backend.prefix_for(GENERATION).name == "cropped"
     (record,) = caplog.records
     assert record.getMessage() == (
         "packed is not used for the model LlamaForCausalLM: no kernel image is available for "
         "execution on the device"
     )
-    assert (
-        backend.encode_prefix(GENERATION).fallback == "packed: a probe of it failed (RuntimeError)"
-    )
+    assert backend.prefix_for(GENERATION).fallback == "packed: a probe of it failed (RuntimeError)"
 
 
 def test_a_model_that_does_not_run_in_inference_mode_generates_and_is_scored_as_fast() -> None:
@@ -131,9 +129,9 @@ def test_a_model_that_does_not_run_in_inference_mode_generates_and_is_scored_as_
     generation = generate_with(LocalModel(model, byte_tokenizer()), [*range(3, 33)], settings)
     assert generation is not None and len(generation.response_ids) == 3
     backend = LocalBackend(model)
-    prefix, reference = backend.encode_prefix(generation), backend.reference(generation)
-    assert (prefix.name, prefix.masked_refusal) == ("packed", None)
-    rows = [Row.exact(tuple(range(3, 33)), 30, generation)]
+    prefix, reference = backend.prefix_for(generation), backend.reference(generation)
+    assert (prefix.name, prefix.why_no_masks) == ("packed", None)
+    rows = [Row.for_prompt(tuple(range(3, 33)), 30, generation)]
     torch.testing.assert_close(
         prefix.log_likelihoods(rows), reference.log_likelihoods(rows), atol=1e-4, rtol=0.0
     )
@@ -164,7 +162,7 @@ def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:
 
 def test_a_layer_that_attends_on_its_own_is_noticed() -> None:
     backend = LocalBackend(llama_with(OwnAttention, first_layer=2))
-    assert "2 of its 3 layers" in str(backend.refusal(Packed, GENERATION))
+    assert "2 of its 3 layers" in str(backend.why_not(Packed, GENERATION))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
@@ -302,4 +300,4 @@ SMALL: dict[str, Any] = {
 def test_a_model_that_is_no_causal_language_model_is_refused(model_class: Any, reason: str) -> None:
     model = model_class(model_class.config_class(**SMALL))
     with pytest.raises(UnsupportedModel, match=reason):
-        LocalBackend(model.eval()).encode_prefix(GENERATION)
+        LocalBackend(model.eval()).prefix_for(GENERATION)

@@ -32,27 +32,27 @@ def test_a_budget_of_nothing(name: str, value: float) -> None:
 def test_tokens_are_counted_against_the_budget() -> None:
     for free in (Meter(), Meter(Budget())):
         free.spend(10**9, 1e9)
-        assert free.allows(10**9) and not free.exhausted
+        assert free.try_fit(10**9) and not free.exhausted
     for meter in (Meter(Budget(tokens=100)), Meter(Budget(seconds=3600.0, tokens=100))):
-        assert meter.allows(100)
-        assert not meter.allows(101)
+        assert meter.try_fit(100)
+        assert not meter.try_fit(101)
         meter.spend(40, 0.1)
         assert meter.tokens == 40
-        assert meter.allows(60)
-        assert not meter.allows(61)
+        assert meter.try_fit(60)
+        assert not meter.try_fit(61)
 
 
 def test_seconds_are_foretold_by_the_pace_of_the_last_pass() -> None:
     meter = Meter(Budget(seconds=3600.0))
-    assert meter.allows(256)
-    assert not meter.allows(257)  # nothing is known of the pace yet
+    assert meter.try_fit(256)
+    assert not meter.try_fit(257)  # nothing is known of the pace yet
     meter.spend(100, 1000.0)
-    assert meter.allows(350)
-    assert not meter.allows(361)
+    assert meter.try_fit(350)
+    assert not meter.try_fit(361)
     meter.spend(0, 5.0)
-    assert not meter.allows(361)
+    assert not meter.try_fit(361)
     meter.spend(100, 1.0)
-    assert meter.allows(100_000)
+    assert meter.try_fit(100_000)
 
 
 @given(tokens=st.integers(1, 4000), implementation=st.sampled_from(IMPLEMENTATIONS))
@@ -131,7 +131,7 @@ def test_the_prompt_is_not_read_on_when_time_is_over(
     assert scorer.usage.forward_passes == 0
     assert scorer.usage.prefilled_tokens == 20
     if implementation == "packed":
-        assert scorer.patched([[0, 1]]) is None
+        assert scorer.estimate_effects([[0, 1]]) is None
     assert scorer.usage.prefilled_tokens == 20
 
 

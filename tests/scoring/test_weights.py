@@ -34,7 +34,7 @@ def plain_attentions(scorer: Scorer, ids: Sequence[int]) -> Any:
 
 
 def weights_on_units(scorer: Scorer) -> list[float] | None:
-    estimates = scorer.patched([[0]])
+    estimates = scorer.estimate_effects([[0]])
     return None if estimates is None else estimates.attention
 
 
@@ -44,7 +44,7 @@ def test_weights_are_those_of_plain_attention(name: str) -> None:
     if not scorer.sees_attention:
         pytest.fail(f"{name} is said to be scored by {scorer.implementation}")
     weights = weights_on_units(scorer)
-    generation, end = scorer.generation, scorer.context.end
+    generation, end = scorer.generation, scorer.context.query_start
     layers = plain_attentions(scorer, [*generation.prompt_ids, *generation.response_ids[:-1]])
     largest = sum(layer[0, :, end:, :].amax(1).sum(0) for layer in layers)
     unit_tokens = [scorer.context.hidden_tokens(Ablation.of(*unit)) for unit in scorer.units]
@@ -59,10 +59,10 @@ def test_attention_costs_one_row_unless_the_budget_is_spent() -> None:
     before = scorer.usage.scored_tokens
     assert weights_on_units(scorer) is not None
     generation = scorer.generation
-    row = len(generation.prompt_ids) - scorer.context.end + len(generation.response_ids) - 1
+    row = len(generation.prompt_ids) - scorer.context.query_start + len(generation.response_ids) - 1
     assert scorer.usage.scored_tokens - before == row
     poor = scorer_of(many_documents(3), budget=len(scorer.generation.prompt_ids))
-    poor.score([poor.context.whole])
+    poor.score([poor.context.without_documents])
     before = poor.usage.scored_tokens
     assert weights_on_units(poor) is None
     assert poor.usage.scored_tokens == before

@@ -43,9 +43,9 @@ class Scripted:
         self, requests: Sequence[Request], also: Iterable[Request] = ()
     ) -> LogLikelihoods:
         self.num_calls += 1
-        if self.num_spare:
+        if self.num_spare_rows:
             also = [request for request in also if request not in self.scored]
-            requests = [*dict.fromkeys([*requests, *self.filled(requests, also)])]
+            requests = [*dict.fromkeys([*requests, *self.rows_for_one_pass(requests, also)])]
         if all(map(self._is_real, requests)):
             result = self._scorer.score_each(requests)
         else:
@@ -59,11 +59,11 @@ class Scripted:
     def _is_real(self, request: Request) -> bool:
         """Whether it takes away earlier sentences or turns, or all sources where that is real."""
         ablation, context = request.ablation, self._scorer.context
-        if ablation == context.whole:
+        if ablation == context.without_documents:
             return self._real_bare
         turns = bool(context.conversation) and context.conversation[-1] in ablation.characters
-        is_bare = replace(ablation, said=None) == context.whole
-        return turns or (is_bare and ablation.said is not None)
+        is_bare = replace(ablation, kept_response=None) == context.without_documents
+        return turns or (is_bare and ablation.kept_response is not None)
 
     def _scored(self, requests: Sequence[Request]) -> LogLikelihoods:
         full, rows = self._row(self._present), []
@@ -72,12 +72,12 @@ class Scripted:
             if self._is_real(request):
                 rows.append(self._scorer.score([ablation]).ablated[0])
                 continue
-            is_bare = ablation == self._scorer.context.whole
+            is_bare = ablation == self._scorer.context.without_documents
             kept = frozenset() if is_bare else self._present - ablation.source_ids
             late = self.most_rows is not None and len(self.left) >= self.most_rows
             row = np.full(len(full), np.nan) if late else self._row(kept)
-            if ablation.said is not None:
-                row[[i for i in range(len(full)) if i not in ablation.said]] = np.nan
+            if ablation.kept_response is not None:
+                row[[i for i in range(len(full)) if i not in ablation.kept_response]] = np.nan
             rows.append(row)
             if not late:
                 self.left.append(kept)

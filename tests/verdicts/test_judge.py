@@ -279,7 +279,7 @@ def test_open_where_the_reliance_was_not_measured() -> None:
     assert judgement.verdicts == (expected,)
     target = scorer(response=RESPONSE, language_model=other_chat())
     judgement = judged({3: 9.0}, reliance=None, target=target)
-    measured = target.score([target.context.whole]).changes[0]
+    measured = target.score([target.context.without_documents]).changes[0]
     assert measured is not None
     assert judgement.scores.context_reliance == pytest.approx(measured, abs=ATOL)
     assert judgement.verdicts[0].reliance == pytest.approx(sum(measured), abs=ATOL)

@@ -10,7 +10,7 @@ from support.scorers import TREATY, scorer
 
 from attribot_rag import Attribution, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
-from attribot_rag.context.splitting.splitter import sentences, split_spans
+from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Ranking
 from attribot_rag.scoring import Budget, Meter, Scorer
@@ -41,7 +41,7 @@ def judged(
         context_reliance=(reliance,) * width,
     )
     options = options or VerdictOptions(min_tokens=10**9)
-    with target.backend.for_attribution():
+    with target.backend.assume_unchanged():
         return judge(target, Ranking(scores), ResponseText(*target.response.aligned(None)), options)
 
 

@@ -51,7 +51,7 @@ def log_likelihood(before: str, text: str, *, whole: bool = False) -> float:
 def bare_prompt(target: Scorer) -> str:
     """The prompt without all that was retrieved."""
     text = target.context.prompt.text
-    ((start, end),) = target.context.whole.characters
+    ((start, end),) = target.context.without_documents.characters
     assert text[start:end] == "\n\n".join(TREATY)
     return text[:start] + text[end:]
 
@@ -129,9 +129,9 @@ def test_no_budget_for_the_sentences() -> None:
     assert finder(target, sentences)(1) == []
     assert target.session.meter.exhausted
     alone = conversing(turns=())
-    alone.score([alone.context.whole])
+    alone.score([alone.context.without_documents])
     bare = other_chat().encode(bare_prompt(alone))
-    alone.session.meter.reserve(len(bare) + len(THIRD))  # for reading it alone, and no more
+    alone.session.meter.cap_further(len(bare) + len(THIRD))  # for reading it alone, and no more
     assert finder(alone, [*sentences, sentence(THIRD)])(2) == []
     assert alone.session.meter.exhausted
 
@@ -146,7 +146,7 @@ def test_a_repeated_sentence_is_read_once() -> None:
         for start in starts
     ]
     find_origins = finder(target, [sentence(FIRST), *repeated])
-    target.score([target.context.whole])
+    target.score([target.context.without_documents])
     passes = []
     for index in range(1, 7):
         before = target.usage.forward_passes

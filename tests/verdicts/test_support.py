@@ -478,6 +478,22 @@ def test_stems_are_those_of_the_language(language: str, first: str, second: str)
     assert wording.has(Wording("xx").keys("walking"), "walk") or not Wording("xx").has({"x"}, "y")
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "are_same"),
+    [
+        ("학교에", "학교는", True),  # to the school, the school
+        ("물은", "물에서", True),  # the water, in the water
+        ("전쟁은", "전기는", False),  # the war, the electricity
+        ("대한민국은", "대통령은", False),  # South Korea, the president
+    ],
+)
+def test_korean_words_may_differ_in_particles_but_not_after_the_first_syllable(
+    first: str, second: str, are_same: bool
+) -> None:
+    assert Wording("ko").has({first}, second) is are_same
+    assert Wording("ko").has({second}, first) is are_same
+
+
 TEXTS = st.text(
     st.one_of(st.characters(), st.sampled_from("0123456789.,:'²½٣ \u202f#\n")), max_size=60
 )

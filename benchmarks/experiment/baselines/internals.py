@@ -47,13 +47,13 @@ class _KeyWeights:
     gates: Tensor | None = None
 
     def __init__(self) -> None:
-        self.leaf = torch.zeros(())
+        self.gradient_anchor = torch.zeros(())
         self.values = torch.zeros(())
 
-    def see(self, weights: Tensor) -> None:
+    def observe_forward(self, weights: Tensor) -> None:
         self.values = self.values + weights.sum((0, 1))
 
-    def see_gradient(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
+    def observe_backward(self, weights: Tensor, moved: Tensor, mean: Tensor) -> None:
         """Nothing goes back."""
 
 
@@ -64,7 +64,7 @@ def _total_weights(scorer: Scorer) -> list[float] | None:
     weights = _KeyWeights()
     packed = engine.prefix
     assert isinstance(packed, Packed)
-    if engine.observed(lambda: packed.score([row], weights), row.num_tokens) is None:
+    if engine.run_pass(lambda: packed.score([row], weights), row.num_new) is None:
         return None
     num_heads = packed.twin.config.get_text_config(decoder=True).num_attention_heads
     unit_tokens = (scorer.context.hidden_tokens(Ablation.of(*unit)) for unit in scorer.units)
@@ -94,17 +94,17 @@ def _norms(scorer: Scorer) -> list[float] | None:
     """The norm of each unit, over all its tokens; None beyond the budget."""
     generation, session = scorer.generation, scorer.session
     num_tokens = len(generation.prompt_ids) + len(generation.response_ids) - 1
-    if not session.meter.affords(num_tokens):
+    if not session.meter.fit_or_stop(num_tokens):
         return None
     session.before_batch()
-    started = session.clock()
+    started = session.meter.clock()
     model_here(scorer.language_model)  # raises without the weights
     backend = scorer.backend
     assert isinstance(backend, LocalBackend)
     squares = embedding_gradients(backend.twin(), generation).square().sum(-1)
-    seconds = session.clock() - started
+    seconds = session.meter.clock() - started
     session.meter.spend(num_tokens, seconds)
-    scorer.usage.observed(num_tokens, num_tokens, seconds)
+    scorer.usage.count_pass(num_tokens, num_tokens, seconds)
     unit_tokens = (scorer.context.hidden_tokens(Ablation.of(*unit)) for unit in scorer.units)
     return [math.sqrt(float(squares[tokens].sum())) for tokens in unit_tokens]
 

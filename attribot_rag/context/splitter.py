@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import sentencex
 
-from attribot_rag.context.splitting.blocks import TAG, blocks
+from attribot_rag.context.blocks import TAG, blocks
 from attribot_rag.context.text import Interval, at, merge
 from attribot_rag.errors import InvalidInput
 
@@ -38,23 +38,23 @@ def sentences(text: str, language: str | None = None) -> list[str]:
         ends = [first + end for end in _sentence_ends(block[first:last], language)[:-1]]
         for start, end in pairwise([0, *ends, len(block)]):
             piece = block[start:end]
-            if pieces and (_says_nothing(piece) or _begins(pieces[-1])):
+            if pieces and (_belongs_to_last(piece) or _belongs_to_next(pieces[-1])):
                 pieces[-1] += piece
             else:
                 pieces.append(piece)
     return pieces
 
 
-def _says_nothing(piece: str) -> bool:
-    return not _has_words(piece) and not _MARK.fullmatch(piece)
+def _belongs_to_last(piece: str) -> bool:
+    return not _has_letters(piece) and not _MARK.fullmatch(piece)
 
 
-def _begins(piece: str) -> bool:
+def _belongs_to_next(piece: str) -> bool:
     """Whether a piece belongs to the next one: a number, a list mark, an opening bracket."""
-    return _MARK.fullmatch(piece) is not None or not _has_words(piece)
+    return _MARK.fullmatch(piece) is not None or not _has_letters(piece)
 
 
-def _has_words(piece: str) -> bool:
+def _has_letters(piece: str) -> bool:
     return any(map(str.isalnum, TAG.sub("", piece)))
 
 

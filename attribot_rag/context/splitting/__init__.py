@@ -1,1 +1,0 @@
-"""Splits texts into sentences and blocks."""
