@@ -22,7 +22,7 @@ from typing import Protocol, runtime_checkable
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context
-from attribot_rag.context.splitter import language_of, sentences
+from attribot_rag.context.splitting.splitter import language_of, sentences
 from attribot_rag.context.text import (
     GROUPING,
     SYLLABLES,

@@ -22,7 +22,7 @@ from xml.parsers.expat import ExpatError
 from zipfile import BadZipFile
 
 from attribot_rag.context import Document
-from attribot_rag.context.blocks import heading_before
+from attribot_rag.context.splitting.blocks import heading_before
 from attribot_rag.context.text import num_unspaced
 from attribot_rag.errors import InvalidInput, MissingExtra, NoText
 

@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from attribot_rag.context.splitter import sentences
+from attribot_rag.context.splitting.splitter import sentences
 from benchmarks.halves import SPLITS, Split
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.changed_documents import plain

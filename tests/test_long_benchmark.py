@@ -7,7 +7,7 @@ from typing import Any
 from support.tiny_models import smollm2_tokenizer
 
 from attribot_rag.attribution import Verdict
-from attribot_rag.context.splitter import sentences
+from attribot_rag.context.splitting.splitter import sentences
 from benchmarks.long.cases import Citations, cases
 
 CASES = cases()

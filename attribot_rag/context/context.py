@@ -16,7 +16,7 @@ from attribot_rag.context.document import Document, Occurrence, Source
 from attribot_rag.context.labels import DocumentLabels, document_labels
 from attribot_rag.context.pieces import PromptPart, PromptPieces
 from attribot_rag.context.prompt import AblatedPrompt, Ablation, TokenizedText, ablate
-from attribot_rag.context.splitter import (
+from attribot_rag.context.splitting.splitter import (
     Splitter,
     check_language,
     language_of,

@@ -25,7 +25,7 @@ from attribot_rag.context.context import Context, ContextOptions
 from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.context.prompt import TokenizedText
 from attribot_rag.context.sources import divide
-from attribot_rag.context.splitter import make_splitter, sentences, split_spans
+from attribot_rag.context.splitting.splitter import make_splitter, sentences, split_spans
 from attribot_rag.context.text import (
     Interval,
     add,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.prompt import TokenizedText
-from attribot_rag.context.splitter import make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.context.text import (
     LEAST_LETTERS,
     QUESTION_WORDS,

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from attribot_rag.context import Document
 from attribot_rag.context.alignment import Location
 from attribot_rag.context.locating import Locator
-from attribot_rag.context.splitter import language_of
+from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.context.text import Interval, stands_alone
 from attribot_rag.corpus import PdfText, opened, read_pdf, read_text
 from attribot_rag.display.markdown_tree import html_of, reads_as_markdown, tree_of

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from attribot_rag.context.blocks import json_in
+from attribot_rag.context.splitting.blocks import json_in
 from attribot_rag.context.text import Interval, merge, overlapping, subtract
 from attribot_rag.result.answer_text import markdown, visible
 

@@ -8,8 +8,8 @@ from itertools import groupby
 from math import exp
 from typing import Any
 
-from attribot_rag.context.blocks import without_tags
-from attribot_rag.context.splitter import language_of, make_splitter
+from attribot_rag.context.splitting.blocks import without_tags
+from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.text import Interval
 from attribot_rag.display.markdown_tree import first_line, heading, reads_as_markdown, tree_of
 from attribot_rag.display.report import begins_line, is_part, spaces_and

@@ -12,8 +12,8 @@ from textwrap import shorten
 from typing import Literal, get_args
 
 from attribot_rag.context import Document, Source
-from attribot_rag.context.blocks import TAG, without_tags
 from attribot_rag.context.document import label_of
+from attribot_rag.context.splitting.blocks import TAG, without_tags
 from attribot_rag.context.text import Interval, merge, subtract, words
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Provenance, Result, cite

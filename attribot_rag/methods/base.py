@@ -8,7 +8,7 @@ from itertools import chain
 from math import isnan
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from attribot_rag.context.splitter import make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.context.text import LEAST_LETTERS, words_and_numbers
 from attribot_rag.errors import InvalidInput
 

@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context.blocks import json_values
-from attribot_rag.context.splitter import Splitter, split_spans
+from attribot_rag.context.splitting.blocks import json_values
+from attribot_rag.context.splitting.splitter import Splitter, split_spans
 from attribot_rag.context.text import Interval, at, merge, overlapping, subtract, words
 
 _NEWLINE = re.compile(r"\r\n?|\n")

@@ -11,8 +11,8 @@ from rapidfuzz.distance import Levenshtein
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context.alignment import places_in
-from attribot_rag.context.blocks import json_in
-from attribot_rag.context.splitter import language_of, make_splitter
+from attribot_rag.context.splitting.blocks import json_in
+from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.text import Interval, at
 from attribot_rag.result.answer_text import (
     AnswerMarks,

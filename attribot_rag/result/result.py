@@ -14,8 +14,8 @@ import numpy as np
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Document, Source
-from attribot_rag.context.blocks import without_tags
 from attribot_rag.context.prompt import token_anchors
+from attribot_rag.context.splitting.blocks import without_tags
 from attribot_rag.context.text import Interval
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import without_folder

@@ -12,8 +12,8 @@ from math import log
 import Stemmer
 
 from attribot_rag.cached_property import cached_property
-from attribot_rag.context.blocks import heading_before
 from attribot_rag.context.document import Document, Source
+from attribot_rag.context.splitting.blocks import heading_before
 from attribot_rag.context.text import (
     LEAST_LETTERS,
     SYLLABLES,

@@ -11,7 +11,7 @@ from itertools import chain
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context, Document
-from attribot_rag.context.blocks import TAG
+from attribot_rag.context.splitting.blocks import TAG
 from attribot_rag.context.text import SYLLABLES, Interval
 
 # Words for a label in brackets if the prompt has no word for it.

@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Context, Document
-from attribot_rag.context.blocks import json_in, json_values
+from attribot_rag.context.splitting.blocks import json_in, json_values
 from attribot_rag.context.text import Interval, at, merge, overlapping, same_word, subtract, words
 from attribot_rag.result import Marker
 from attribot_rag.result.answer_text import IN_RUN, AnswerMarks, markdown, markers_lead, runs

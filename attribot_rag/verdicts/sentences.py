@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.splitter import language_of, make_splitter
+from attribot_rag.context.splitting.splitter import language_of, make_splitter
 from attribot_rag.context.text import (
     Interval,
     asks,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.context import Document, DocumentSpan
-from attribot_rag.context.splitter import Splitter
+from attribot_rag.context.splitting.splitter import Splitter
 
 
 @dataclass(frozen=True)

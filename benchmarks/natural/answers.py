@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from attribot_rag import Document
-from attribot_rag.context.splitter import make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.model.generation import Generation
 from benchmarks.experiment.data_sets import load, sample
 from benchmarks.experiment.data_sets.formats import squad

@@ -20,7 +20,7 @@ from statistics import median
 from attribot_rag import Document, WordsReader
 from attribot_rag.attributor.prompts import locate_documents, rag_prompt
 from attribot_rag.context import ContextOptions, TokenizedText
-from attribot_rag.context.splitter import make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import DocumentsNotLocated
 from benchmarks.experiment.setting import hardware
 from benchmarks.experiment.tables import markdown_table

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attribot_rag.context.splitter import sentences
+from attribot_rag.context.splitting.splitter import sentences
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from support.tiny_models import byt5, byte_level, metaspace
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.alignment import TextIndex
 from attribot_rag.context.locating import LocatedDocuments
-from attribot_rag.context.splitter import sentences
+from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.context.text import find_all
 from attribot_rag.model.local_model import LocalModel
 

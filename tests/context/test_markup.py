@@ -4,8 +4,8 @@ import pytest
 from support.attributions import handmade
 
 from attribot_rag import Document
-from attribot_rag.context.blocks import without_tags
-from attribot_rag.context.splitter import sentences
+from attribot_rag.context.splitting.blocks import without_tags
+from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.result.summary import summarize
 
 

@@ -10,7 +10,7 @@ from support.scripts import texts_in_a_script
 from support.text_strategies import removals, unspaced, without
 
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.splitter import make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import DocumentsNotLocated
 
 texts = texts_in_a_script()

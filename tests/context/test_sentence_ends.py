@@ -6,7 +6,7 @@ import pytest
 from support.attributions import handmade
 
 from attribot_rag.context import ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.splitter import language_of, sentences
+from attribot_rag.context.splitting.splitter import language_of, sentences
 from attribot_rag.result.citations import cite
 
 SENTENCES = [

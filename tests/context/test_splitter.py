@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.text_strategies import texts
 
-from attribot_rag.context.splitter import (
+from attribot_rag.context.splitting.splitter import (
     make_splitter,
     sentences,
     split_spans,

@@ -8,8 +8,8 @@ from support.attributions import handmade, verdicts_of
 
 from attribot_rag import Document
 from attribot_rag.attribution import Check, Verdict
-from attribot_rag.context.blocks import json_in
-from attribot_rag.context.splitter import sentences
+from attribot_rag.context.splitting.blocks import json_in
+from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.display import render_cited
 from attribot_rag.result.answer_text import AnswerMarks, segments
 from attribot_rag.result.remarks import THE_DOCUMENTS, WORDS, words_for

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.attributions import attribution
 
 from attribot_rag.attribution import Check, Verdict
-from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.result.answer_text import markdown
 from attribot_rag.result.citations import place_of
 

@@ -8,7 +8,7 @@ from typing import Any
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Provenance, Verdict
 from attribot_rag.context import DocumentSpan, Occurrence, Source
-from attribot_rag.context.splitter import language_of, sentences, split_spans
+from attribot_rag.context.splitting.splitter import language_of, sentences, split_spans
 from attribot_rag.support import RetrievedText, with_support
 
 PROVENANCE = Provenance(

@@ -10,7 +10,7 @@ from support.scorers import TREATY, scorer
 
 from attribot_rag import Attribution, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
-from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Ranking
 from attribot_rag.scoring import Budget, Meter, Scorer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import sentencex
 
-from attribot_rag.context.blocks import TAG, blocks
+from attribot_rag.context.splitting.blocks import TAG, blocks
 from attribot_rag.context.text import Interval, at, merge
 from attribot_rag.errors import InvalidInput
 

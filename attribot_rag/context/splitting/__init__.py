@@ -1,0 +1,1 @@
+"""Splits texts into sentences and blocks: public evaluations import `splitter` from here."""
