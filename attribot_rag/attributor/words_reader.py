@@ -36,7 +36,7 @@ from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.model.chat_messages import Message, message_text
 from attribot_rag.model.language_model import Prompt, is_chat
-from attribot_rag.result.result import WORD_COMPARISON, WORDS, ByProvenance
+from attribot_rag.result.result import BY_WORDS, WORD_COMPARISON, ByProvenance
 from attribot_rag.support import ByWords, RetrievedText, with_support
 from attribot_rag.support.helpers import Helper, Model, helper_of
 from attribot_rag.verdicts import VerdictOptions
@@ -129,13 +129,13 @@ class WordsReader:
         options = self.options.context or ContextOptions()
         context = locate_documents(TokenizedText((), read, ()), documents, prompt, options)
         provenance = Provenance(
-            method=WORDS,
+            method=BY_WORDS,
             model=self.name,
             basis="reader",
             answered_by=answered_by or None,
             dtype="none",
             device="cpu",
-            implementation=WORDS,
+            implementation=BY_WORDS,
             retokenized=False,
             prompt_tokens=0,
             prefilled_tokens=0,
@@ -332,7 +332,7 @@ class _Reading:
             exact=(True,) * len(context.sources),
             notes=(*location_notes(context), *notes),
             provenance=provenance,
-            unit=WORDS,
+            unit=BY_WORDS,
             verdicts=tuple(verdicts),
             markers=markers,
             numbering=self.options.numbering,

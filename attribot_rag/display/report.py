@@ -20,8 +20,8 @@ from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Provena
 from attribot_rag.result.answer_text import on_one_line, runs
 from attribot_rag.result.citations import Mark, is_in_json, mark_of, named_mark
 from attribot_rag.result.remarks import (
+    CAUSE_REMARKS,
     THE_DOCUMENTS,
-    WORDS,
     marked_by,
     remark_on,
     support_remarks,
@@ -136,7 +136,7 @@ def report_on(
         trust=_trust(attribution, citations, texts),
         passages=tuple(_passages(attribution, citations, markers, texts)),
         documents=tuple(_cited(attribution, citations)),
-        nothing_cited="" if citations.numbers or attribution.verdicts else WORDS["nothing"],
+        nothing_cited="" if citations.numbers or attribution.verdicts else CAUSE_REMARKS["nothing"],
         warnings=tuple(filter(None, (who_read(attribution.provenance), *attribution.notes))),
         sources=sources,
         heading=f"Top {len(sources)} of {num_sources}, in {attribution.unit}",

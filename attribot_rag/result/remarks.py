@@ -23,9 +23,9 @@ THE_DOCUMENTS = "the documents"
 YOUR_FILES = "your files"
 # All remarks on a sentence, by the verdict, the reason why it is open, or its origin.
 # The page in the browser has those on support, too, in its languages.
-REMARKS = json.loads(Path(__file__).with_name("remarks.json").read_text("utf-8"))
-_REMARKS = REMARKS["en"]
-WORDS = {
+REMARKS_BY_LANGUAGE = json.loads(Path(__file__).with_name("remarks.json").read_text("utf-8"))
+_REMARKS = REMARKS_BY_LANGUAGE["en"]
+CAUSE_REMARKS = {
     **{key: words for key, words in _REMARKS.items() if isinstance(words, str)},
     "grounded": "from {texts}",
     "redundant": "from {texts}",
@@ -55,7 +55,7 @@ WORDS = {
     "nothing": "No source stands out.",
 }
 # The words that differ if another model read the answer: support is no cause.
-READER_WORDS = {
+READER_REMARKS = {
     **_REMARKS["reader"],
     "grounded": "supported by {texts}",
     "redundant": "supported by {texts}",
@@ -97,7 +97,7 @@ Standing = Literal["full", "disputed", "contradicted", "partial", "none", "open"
 
 def words_for(key: str, texts: str = "", *, basis: Basis = "cause", **values: object) -> str:
     """The words for a key. The key of an unknown reason gives the words for open."""
-    words = WORDS if basis == "cause" else {**WORDS, **READER_WORDS}
+    words = CAUSE_REMARKS if basis == "cause" else {**CAUSE_REMARKS, **READER_REMARKS}
     return words.get(key, words["open"]).format(texts=texts, **values)
 
 
@@ -159,7 +159,7 @@ def remark_on(
         again = "repeated" if basis == "cause" else "also"
         return f"{again} {part}" if verdict.source_ids else part
     needs_several = verdict.relation == "together" and num_cited > 1
-    return WORDS["both" if num_cited == 2 else "all"] if needs_several else ""
+    return CAUSE_REMARKS["both" if num_cited == 2 else "all"] if needs_several else ""
 
 
 def support_remarks(
@@ -384,7 +384,7 @@ def trust_line(trust: Trust | None, texts: str = THE_DOCUMENTS) -> str:
 
 
 def _parts(trust: Trust, texts: str) -> Iterator[str]:
-    words, total, standings = REMARKS["en"], trust["sentences"], trust["standings"]
+    words, total, standings = REMARKS_BY_LANGUAGE["en"], trust["sentences"], trust["standings"]
     values = {"all": total, "texts": texts, "passages": trust["passages"]}
     stands = standings.get("full", 0) + standings.get("disputed", 0)
     if stands or total > 1:

@@ -24,7 +24,7 @@ from attribot_rag.result.verdict import Check, Marker, MissingWord, Numbering, R
 _SHOWN_LENGTH = 60
 Basis = Literal["cause", "reader"]
 Value = TypeVar("Value")
-WORDS = "words"
+BY_WORDS = "words"
 """The method that compares words, without a model."""
 WORD_COMPARISON = "word comparison"
 """What replaces the name of a model there."""

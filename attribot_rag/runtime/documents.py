@@ -59,7 +59,7 @@ _METADATA_READ = (
 )
 
 
-def by_text(document: Any) -> str:
+def document_key(document: Any) -> str:
     """A key that is equal for a document and its copy with more metadata, such as a rank."""
     read = Document.of(document)
     return json.dumps([read.id, read.text])
@@ -75,7 +75,7 @@ def merge_documents(lists: Iterable[Sequence[Any]], *, exact: bool = False) -> l
     if len(lists) < 2:
         return [document for documents in lists for document in documents]
     merged: list[Any] = []
-    kept: list[Document] = []  # the same, as they are read
+    kept: list[Document] = []  # those of `merged`, converted
     places: defaultdict[str, list[int]] = defaultdict(list)  # of a text's documents
     for documents in lists:
         free = {text: list(indices) for text, indices in places.items()}
@@ -124,7 +124,7 @@ def _pieces(text: str) -> frozenset[str]:
     return frozenset(plain[i : i + _PIECE] for i in range(max(1, len(plain) - _PIECE + 1)))
 
 
-def in_prompt(prompt: str, documents: Sequence[Any]) -> list[Any]:
+def documents_in_prompt(prompt: str, documents: Sequence[Any]) -> list[Any]:
     """The documents whose text is in the prompt."""
     texts = [Document.of(document).text for document in documents]
     present = texts_in_prompt(prompt, texts)
@@ -158,7 +158,7 @@ def document_of(run: AttributedRun) -> Document:
     return Document(text_of(run), run.run_id, {"title": run.question or _TITLE})
 
 
-def read_by(
+def find_in_prompt(
     prompt: str, documents: Sequence[str], earlier: Sequence[AttributedRun] = ()
 ) -> tuple[list[int], list[AttributedRun]]:
     """The documents and earlier answers that a prompt contains: indices, and runs in order.
@@ -252,9 +252,8 @@ def text_of(run: AttributedRun) -> str:
     return (run.shown or run.text[run.answer.start :]).strip()
 
 
-def made_of(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedRun:
-    """The run with the earlier answers that its prompt contains, and with those that they were made
-    of.
+def with_earlier(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedRun:
+    """The run with the earlier answers that its prompt contains, and those in their prompts.
 
     All are of the same root. A note says which of them have no attribution.
     """
@@ -269,8 +268,8 @@ def made_of(run: AttributedRun, earlier: Iterable[AttributedRun]) -> AttributedR
     lacking = [part.error for part in direct if part.attribution is None]
     notes = run.answer.notes
     if lacking:
-        told = next((f"{type(error).__name__}: {error}" for error in lacking if error), "")
-        notes = (*notes, _LACKING.format(len(lacking), len(direct), told).strip())
+        reason = next((f"{type(error).__name__}: {error}" for error in lacking if error), "")
+        notes = (*notes, _LACKING.format(len(lacking), len(direct), reason).strip())
     return replace(run, answer=replace(run.answer, notes=notes), earlier=tuple(runs.values()))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import Prompt
 from attribot_rag.recording import Answer
-from attribot_rag.runtime.documents import by_text, metadata_note
+from attribot_rag.runtime.documents import document_key, metadata_note
 from attribot_rag.runtime.reach import Reach, Step, Steps
 from attribot_rag.runtime.runs import AttributedRun, RunStore
 from attribot_rag.runtime.service import AttributionService, service_that_saw
@@ -200,11 +200,11 @@ class Observer:
         if run.attribution is not None:
             gone = frozenset(run.attribution.not_located)
             used = (part for index, part in enumerate(documents) if index not in gone)
-            step.root.used.update(map(by_text, used))
+            step.root.used.update(map(document_key, used))
         return run
 
 
-_MAX_TOLD = 256
+_MAX_WARNED = 256
 
 
 class Advice:
@@ -212,13 +212,13 @@ class Advice:
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._told: set[Hashable] = set()
+        self._warned: set[Hashable] = set()
 
     def tell(self, application: Hashable, name: str, reason: str) -> None:
         """Log why an application's answer has no attribution.
 
         Any value may identify the application.
         """
-        if application not in self._told and len(self._told) < _MAX_TOLD:
-            self._told.add(application)
+        if application not in self._warned and len(self._warned) < _MAX_WARNED:
+            self._warned.add(application)
             self._logger.warning("no attribution of what %s answered: %s", name, reason)

@@ -66,7 +66,7 @@ class RunOptions(Options):
         if self.max_cache_bytes < 0:
             raise InvalidInput(f"max_cache_bytes={self.max_cache_bytes!r}; use 0 or more")
 
-    def tell(self, name: Literal["on_sentence", "on_result"], run: AttributedRun) -> None:
+    def notify(self, name: Literal["on_sentence", "on_result"], run: AttributedRun) -> None:
         """Call the application's function of this name with the run, and log its errors."""
         function = getattr(self, name)
         if function is not None:

@@ -14,10 +14,10 @@ from typing import Any
 from attribot_rag.context import Document
 from attribot_rag.runtime.documents import (
     are_versions,
-    by_text,
-    in_prompt,
+    document_key,
+    documents_in_prompt,
+    find_in_prompt,
     merge_documents,
-    read_by,
 )
 from attribot_rag.runtime.runs import AttributedRun
 
@@ -62,13 +62,13 @@ class Reach:
         """
         before = [(tick, run) for tick, run in self._answers_of(step) if tick < step.begun]
         answers = [run for _, run in before]
-        if not answers or not read_by(prompt, (), answers)[1]:
+        if not answers or not find_in_prompt(prompt, (), answers)[1]:
             documents = self._documents_for(step, prompt, shares)
             return PromptContents(documents, num_before=len(before))
         with self._steps.lock:
-            in_reach = self._in_reach(step, prompt, self._made_of(before, step.root))
+            in_reach = self._in_reach(step, prompt, self._documents_of_answers(before, step.root))
         texts = [Document.of(document).text for document in in_reach]
-        indices, earlier = read_by(prompt, texts, answers)
+        indices, earlier = find_in_prompt(prompt, texts, answers)
         read = [in_reach[index] for index in indices]
         known = merge_documents([read, *(run.documents for run in earlier)])
         unread = [
@@ -81,31 +81,31 @@ class Reach:
     def _documents_for(self, step: Step, prompt: str, shares: bool) -> list[Any]:
         """The documents that a call may have read.
 
-        Documents that an earlier answer of the same root used are left out, and other versions of
-        documents in the prompt, unless the prompt contains them too. The prompt is searched only if
-        there are such documents. The attribution locates all documents later.
+        Two kinds are left out unless the prompt contains them: documents that an earlier answer of
+        the same root used, and other versions of documents in the prompt. The prompt is searched
+        only if there are such documents. The attribution locates all documents later.
         """
         with self._steps.lock:
             candidates, used = self._in_reach(step, prompt), step.root.used
             read = [*map(Document.of, candidates)]
             ids = Counter(document.id for document in read if document.id)
-            is_used = bool(used) and not used.isdisjoint(map(by_text, candidates))
+            is_used = bool(used) and not used.isdisjoint(map(document_key, candidates))
             if not (is_used or shares) and max(ids.values(), default=0) < 2:
                 return candidates
-            contained = in_prompt(prompt, candidates)
+            contained = documents_in_prompt(prompt, candidates)
             if shares and contained:
                 return contained
-            texts = set(map(by_text, contained))
+            texts = set(map(document_key, contained))
 
             def is_replaced(document: Any) -> bool:
-                return by_text(document) in used or any(
+                return document_key(document) in used or any(
                     are_versions(document, other) for other in contained
                 )
 
             kept = [
                 candidate
                 for candidate in candidates
-                if by_text(candidate) in texts or not is_replaced(candidate)
+                if document_key(candidate) in texts or not is_replaced(candidate)
             ]
             return kept or candidates
 
@@ -127,36 +127,38 @@ class Reach:
     def _is_loose(self, step: Step) -> bool:
         return self._loose and step.parent is None
 
-    def _in_reach(self, step: Step, prompt: str, made: frozenset[str] = frozenset()) -> list[Any]:
+    def _in_reach(
+        self, step: Step, prompt: str, of_answers: frozenset[str] = frozenset()
+    ) -> list[Any]:
         """The documents in a step's own input, and in its nearest ancestor that has any.
 
-        Documents of farther ancestors count if the prompt contains them. Documents `made` of
-        answers do not count. If there are none, the loose documents count.
+        Documents of farther ancestors count if the prompt contains them. Documents that were made
+        `of_answers` do not count. If there are none, the loose documents count.
         """
         reached: list[Sequence[Any]] = [step.given]
         nearest: list[Any] = []
         _, *around = step.around()
         for ancestor in around:
             documents = ancestor.documents()
-            if made:
-                documents = [part for part in documents if by_text(part) not in made]
-            reached.append(in_prompt(prompt, documents) if nearest else documents)
+            if of_answers:
+                documents = [part for part in documents if document_key(part) not in of_answers]
+            reached.append(documents_in_prompt(prompt, documents) if nearest else documents)
             nearest = nearest or documents
         return merge_documents(reached) or merge_documents(
-            [in_prompt(prompt, tuple(self.loose_documents))]
+            [documents_in_prompt(prompt, tuple(self.loose_documents))]
         )
 
-    def _made_of(self, answers: Answers, root: Step) -> frozenset[str]:
+    def _documents_of_answers(self, answers: Answers, root: Step) -> frozenset[str]:
         """The documents that steps of the root made mostly of earlier answers."""
-        passed_on = {by_text(document): document for document in root.documents()}
+        passed_on = {document_key(document): document for document in root.documents()}
         for document in root.retrieved():
-            passed_on.pop(by_text(document), None)
+            passed_on.pop(document_key(document), None)
         return frozenset(
-            key for key, document in passed_on.items() if _is_made_of(document, answers, root)
+            key for key, document in passed_on.items() if _repeats_answers(document, answers, root)
         )
 
 
-def _is_made_of(document: Any, answers: Answers, root: Step) -> bool:
+def _repeats_answers(document: Any, answers: Answers, root: Step) -> bool:
     text, num_characters, first = Document.of(document).text, 0, 0
     for tick, answer in answers:
         answered = answer.text[answer.answer.start :].strip()
@@ -165,7 +167,7 @@ def _is_made_of(document: Any, answers: Answers, root: Step) -> bool:
             first = first or tick
     if num_characters < _MADE_SHARE * len(text) or not first:
         return False
-    return by_text(document) not in set(map(by_text, root.documents(before=first)))
+    return document_key(document) not in set(map(document_key, root.documents(before=first)))
 
 
 _log = logging.getLogger(__name__)
@@ -276,7 +278,7 @@ class Steps:
         self._steps: dict[str, Step] = {}
         self._roots: OrderedDict[str, Step] = OrderedDict()
         self._clock = itertools.count(1)
-        self._told_of_twice = False
+        self._has_warned = False
         self.lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -296,15 +298,15 @@ class Steps:
             is_inner = parent is not None
             parent = parent if isinstance(parent, Step) else self.get(parent)
             if open_step is not None and open_step.ended is None:
-                given = list(map(by_text, described.get("given", ())))
-                is_told_twice = (
+                given = list(map(document_key, described.get("given", ())))
+                is_repeated = (
                     open_step.parent is parent
                     and not open_step.children
                     and open_step.kind == described.get("kind", open_step.kind)
-                    and list(map(by_text, open_step.given)) == given
+                    and list(map(document_key, open_step.given)) == given
                 )
-                if is_told_twice:
-                    self._tell_of_twice(open_step)
+                if is_repeated:
+                    self._warn_of_repetition(open_step)
                     return open_step
                 _log.warning("The step %r began again: what it had found is forgotten.", step_id)
             step = Step(
@@ -348,9 +350,9 @@ class Steps:
                     self._forget(step)
             return step
 
-    def _tell_of_twice(self, step: Step) -> None:
-        if not self._told_of_twice:
-            self._told_of_twice = True
+    def _warn_of_repetition(self, step: Step) -> None:
+        if not self._has_warned:
+            self._has_warned = True
             _log.warning(
                 "The same handler is attached twice to %s: it counts once. Pass it in one place.",
                 step.root.name,

@@ -299,7 +299,7 @@ class RunStore(Mapping[str, AttributedRun]):
         yield self.wait(run_id)
 
     async def wait_async(self, run_id: object, timeout: float | None = None) -> AttributedRun:
-        """The same, without blocking the event loop."""
+        """The finished run, as `wait` returns it, without blocking the event loop."""
         future = asyncio.wrap_future(self.future(run_id))
         return self.latest(await asyncio.wait_for(asyncio.shield(future), timeout))
 
@@ -345,7 +345,7 @@ class RunStore(Mapping[str, AttributedRun]):
             answer = next((run for run in runs if run.text in texts), None)
             if answer is None and runs:
                 last = self._runs.get(self._key(root_id), runs[0])
-                answer = self._made_of(runs, texts) or replace(last, shown="")
+                answer = self._most_similar(runs, texts) or replace(last, shown="")
                 self._runs[answer.run_id] = answer
             if answer is not None:
                 self._names[answer.root_id] = answer.run_id
@@ -366,10 +366,10 @@ class RunStore(Mapping[str, AttributedRun]):
             return answers[-1]
 
     @staticmethod
-    def _made_of(runs: Sequence[AttributedRun], texts: Sequence[str]) -> AttributedRun | None:
+    def _most_similar(runs: Sequence[AttributedRun], texts: Sequence[str]) -> AttributedRun | None:
         """The run whose answer is most similar to one of the texts, with that text."""
-        made = [(run, Offsets.between(run.text, text)) for run in runs for text in texts]
-        alike = [(run, offsets) for run, offsets in made if offsets is not None]
+        pairs = [(run, Offsets.between(run.text, text)) for run in runs for text in texts]
+        alike = [(run, offsets) for run, offsets in pairs if offsets is not None]
         if not alike:
             return None
         run, offsets = max(alike, key=lambda pair: pair[1].similarity)

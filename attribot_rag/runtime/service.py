@@ -28,7 +28,7 @@ from attribot_rag.model.threads import Background
 from attribot_rag.recording import Answer
 from attribot_rag.recording.transcript import current_span
 from attribot_rag.result.result import ByProvenance
-from attribot_rag.runtime.documents import document_of, made_of, not_composed
+from attribot_rag.runtime.documents import document_of, not_composed, with_earlier
 from attribot_rag.runtime.options import (
     RunOptions,
     Scoring,
@@ -74,26 +74,28 @@ class AttributionService:
         is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
-        beside = ("record_always", "store", "proxy", "is_reader")
-        run_options = RunOptions.of("AttributionService", options, beside=beside)
+        arguments = ("record_always", "store", "proxy", "is_reader")
+        run_options = RunOptions.of("AttributionService", options, beside=arguments)
         self.options = replace(run_options, progress=bool(run_options.progress))
         self.store = RunStore(self.options.max_results) if store is None else store
         self.in_background = self.options.mode == "background"
         self._recorder: GenerationRecorder | None = None
         self._records = False
-        self._attributing, self._background = self._made(language_model, proxy, is_reader=is_reader)
-        self._asks: dict[str, Callable[..., str]] = {}  # of runs that have not ended
+        self._attributor, self._background = self._make_attributor(
+            language_model, proxy, is_reader=is_reader
+        )
+        self._ask_by_run: dict[str, Callable[..., str]] = {}  # of runs that have not ended
         # By their provenance, which copies of an attribution share: a run holds no model.
-        self._ask_again = ByProvenance[Callable[..., str] | None]()
+        self._ask_by_provenance = ByProvenance[Callable[..., str] | None]()
         self._counting = threading.Lock()
         self._num_recording = 0
         if record_always:
             self.begin_recording()
 
-    def _made(
+    def _make_attributor(
         self, scoring: Scoring, proxy: LanguageModel | None, *, is_reader: bool
     ) -> tuple[Attributor | WordsReader, Background]:
-        """What attributes the answers, and where they wait in the background."""
+        """What attributes the answers, and where they wait; makes the recorder of a model too."""
         if not isinstance(scoring, LanguageModel):
             from attribot_rag.attributor import WordsReader
 
@@ -122,16 +124,16 @@ class AttributionService:
     @property
     def name(self) -> str:
         """The name of the model, or of the reader in its place."""
-        return self._attributing.name
+        return self._attributor.name
 
     @property
     def attributor(self) -> Attributor:
         """The attributor of the model; raises NotRecorded without a model."""
         from attribot_rag.attributor import WordsReader
 
-        if isinstance(self._attributing, WordsReader):
+        if isinstance(self._attributor, WordsReader):
             raise NotRecorded("the reader without a model has no attributor")
-        return self._attributing
+        return self._attributor
 
     @property
     def recorder(self) -> GenerationRecorder:
@@ -197,7 +199,7 @@ class AttributionService:
             answer = replace(answer, contents=contents)
         kept = replace(answer, transcript=None, ask=None, span=answer.span or current_span())
         if answer.ask is not None:
-            self._asks[run_id] = answer.ask
+            self._ask_by_run[run_id] = answer.ask
         run = AttributedRun(run_id, root_id, kept, is_pending=True)
         if not answer.text.strip():
             return self._finish(run)
@@ -208,7 +210,7 @@ class AttributionService:
                 return run
             wait(map(self.store.ended, earlier))
             wait([match], MATCH_TIMEOUT)
-            return self._attributed(run, match, earlier)
+            return self._attribute(run, match, earlier)
         except Exception as error:  # the user's chain must not be lost to its attribution
             if self.options.raise_error:
                 raise
@@ -218,8 +220,8 @@ class AttributionService:
         self, attribution: Attribution, *documents: int, **generate: Any
     ) -> Counterfactual:
         """As Attributor.answer_without, with the `ask` of the answer's call."""
-        ask: Callable[..., str] | None = self._ask_again.get(attribution.provenance)
-        return self._attributing.answer_without(attribution, *documents, ask=ask, **generate)
+        ask: Callable[..., str] | None = self._ask_by_provenance.get(attribution.provenance)
+        return self._attributor.answer_without(attribution, *documents, ask=ask, **generate)
 
     def _match(self, answer: Answer) -> Future[Answer | None]:
         """The answer with its recorded generation, which is then reserved for it."""
@@ -250,7 +252,7 @@ class AttributionService:
 
         def task() -> AttributedRun:
             try:
-                return self._attributed(run, match, earlier)
+                return self._attribute(run, match, earlier)
             except Exception as error:  # there is nobody to raise it to
                 return self._fail(run, error)
 
@@ -265,23 +267,24 @@ class AttributionService:
             error = AttributionCancelled(f"the attribution of the run {run.run_id} was cancelled")
             self._finish(replace(run, error=error))
 
-    def _attributed(
+    def _attribute(
         self, run: AttributedRun, match: Future[Answer | None], earlier: Sequence[AttributedRun]
     ) -> AttributedRun:
-        run = made_of(run, map(self.store.latest, earlier))
+        run = with_earlier(run, map(self.store.latest, earlier))
         answer = run.answer
         if answer.prompt is not None and self._answered_elsewhere(answer):
-            made = self._attributing.attribute(
+            attribution = self._attributor.attribute(
                 answer.prompt,
                 answer.text,
                 answer.prompt_documents,
-                answered_by=answer.answered_by if self._attributing.is_reader else None,
+                answered_by=answer.answered_by if self._attributor.is_reader else None,
                 on_sentence=self._so_far(run),
             )
-            self._ask_again[made.provenance] = self._asks.get(run.run_id)
+            self._ask_by_provenance[attribution.provenance] = self._ask_by_run.get(run.run_id)
             if run.earlier:  # whose notes no matched answer adds
-                made = replace(made, notes=(*made.notes, *answer.notes))
-            return self._finish(replace(run, attribution=made))
+                notes = (*attribution.notes, *answer.notes)
+                attribution = replace(attribution, notes=notes)
+            return self._finish(replace(run, attribution=attribution))
         matched = match.result() if match.done() else None
         if matched is None:
             raise NotRecorded(
@@ -289,19 +292,19 @@ class AttributionService:
                 f"this prompt: {self.recorder.why_unmatched(answer)}"
             )
         matched = replace(matched, notes=answer.notes)
-        made = self.attributor.attribute_answer(matched, self._so_far(run))
+        attribution = self.attributor.attribute_answer(matched, self._so_far(run))
         kept = replace(matched, transcript=None, span=matched.span or answer.span)
-        return self._finish(replace(run, answer=kept, attribution=made))
+        return self._finish(replace(run, answer=kept, attribution=attribution))
 
     def _so_far(self, run: AttributedRun) -> Callable[[Attribution], None] | None:
         if self.options.on_sentence is None and not self.in_background:
             return None
 
-        def tell(attribution: Attribution) -> None:
+        def report(attribution: Attribution) -> None:
             so_far = self.store.add(replace(run, attribution=attribution))
-            self.options.tell("on_sentence", so_far)
+            self.options.notify("on_sentence", so_far)
 
-        return tell
+        return report
 
     def _fail(self, run: AttributedRun, error: Exception) -> AttributedRun:
         if isinstance(error, DocumentsNotLocated) and run.answer.num_before:
@@ -314,27 +317,28 @@ class AttributionService:
         return self._finish(replace(run, error=error))
 
     def _finish(self, ended: AttributedRun) -> AttributedRun:
-        self._asks.pop(ended.run_id, None)
+        self._ask_by_run.pop(ended.run_id, None)
         run = self.store.add(replace(ended, is_pending=False))
         if run.span is not None:
             try:
                 trace_run(run, run.span)
             except Exception:
                 logger.exception("the trace was not told of the run %s", run.run_id)
-        self.options.tell("on_result", run)
+        self.options.notify("on_result", run)
         return run
 
 
 def _all_done(futures: Sequence[Future[Any]]) -> Future[None]:
     """A future that is done, without a result, when all of these are."""
     done: Future[None] = Future()
-    left = [len(futures)]
+    num_left = len(futures)
     counting = threading.Lock()
 
     def count(_: object) -> None:
+        nonlocal num_left
         with counting:
-            left[0] -= 1
-            is_last = not left[0]
+            num_left -= 1
+            is_last = not num_left
         if is_last:
             done.set_result(None)
 
@@ -403,7 +407,7 @@ class KeepsRuns(Protocol):
         return self.results.wait(run_id, timeout)
 
     async def aresult(self, run_id: object, timeout: float | None = None) -> AttributedRun:
-        """The same, without blocking the event loop."""
+        """The finished run, as `result` returns it, without blocking the event loop."""
         return await self.results.wait_async(run_id, timeout)
 
     def answer_without(self, run_id: object, *documents: int, **generate: Any) -> Counterfactual:
@@ -435,8 +439,8 @@ class ServiceRegistry:
         is_reader: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
-        beside = ("proxy", "is_reader")
-        self._options = RunOptions.of("ServiceRegistry", options, beside=beside)
+        arguments = ("proxy", "is_reader")
+        self._options = RunOptions.of("ServiceRegistry", options, beside=arguments)
         method, keep = self._options.method, self._options.keep
         if (method, proxy, keep) != (RunOptions().method, None, None):
             from attribot_rag.methods import make_method  # PyTorch, which takes seconds

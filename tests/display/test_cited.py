@@ -12,7 +12,7 @@ from attribot_rag.context.splitting.blocks import json_in
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.display import render_cited
 from attribot_rag.result.answer_text import AnswerMarks, segments
-from attribot_rag.result.remarks import THE_DOCUMENTS, WORDS, words_for
+from attribot_rag.result.remarks import CAUSE_REMARKS, THE_DOCUMENTS, words_for
 from attribot_rag.result.summary import summarize
 
 UNSUPPORTED = words_for("unsupported", THE_DOCUMENTS)
@@ -79,7 +79,7 @@ def judged(answer: str, *kinds: str) -> str:
             ["grounded", "open", "follows"],
             [
                 "1 [1]",
-                f'"b": "It is old. ({WORDS["open"]})',
+                f'"b": "It is old. ({CAUSE_REMARKS["open"]})',
                 'It is red." (follows from sentence 1)',
             ],
         ),

@@ -12,7 +12,7 @@ from attribot_rag import Attribution
 from attribot_rag.attribution import Marker, Verdict, cite
 from attribot_rag.display import answer_data
 from attribot_rag.errors import InvalidInput
-from attribot_rag.result.remarks import THE_DOCUMENTS, WORDS, words_for
+from attribot_rag.result.remarks import CAUSE_REMARKS, THE_DOCUMENTS, words_for
 
 TEXTS = ("It has 14 arches.", "Bus 7 stops there.", "It was opened in 1866.")
 UNSUPPORTED = words_for("unsupported", THE_DOCUMENTS)
@@ -101,7 +101,7 @@ def cited_text(result: Attribution) -> str:
             "It has 14 arches [1][2].",
             [("[1]", 0, True), ("[2]", 1, True)],
             {"kind": "redundant", "relation": "together", "source_ids": (0, 1)},
-            f"It has 14 arches [1][2]. ({WORDS['both']})",
+            f"It has 14 arches [1][2]. ({CAUSE_REMARKS['both']})",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from support.compositions import EARLIER_RUNS, OF_BOTH, run
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker
 from attribot_rag.display import render_markdown, render_table
-from attribot_rag.result.remarks import READER_WORDS, WORDS, words_for
+from attribot_rag.result.remarks import CAUSE_REMARKS, READER_REMARKS, words_for
 from attribot_rag.runtime import Answer, AttributedRun, feedback_of
 
 READ = replace(PROVENANCE, basis="reader", answered_by="gpt-4o")
@@ -74,9 +74,9 @@ def test_the_name_of_who_answered_is_data_and_may_be_unknown() -> None:
 
 
 def test_every_word_of_a_reader_has_one_of_a_cause_or_says_who_read() -> None:
-    own = {key for key in READER_WORDS if not key.startswith("read")}
-    assert own <= WORDS.keys()
-    for key in {**WORDS, **READER_WORDS}:
+    own = {key for key in READER_REMARKS if not key.startswith("read")}
+    assert own <= CAUSE_REMARKS.keys()
+    for key in {**CAUSE_REMARKS, **READER_REMARKS}:
         values = dict.fromkeys(("value", "mark", "number", "reader", "answered_by", "readers"), "5")
         assert not CAUSAL.search(words_for(key, "the documents", basis="reader", **values))
 

@@ -15,7 +15,7 @@ from support.strategies import attributions
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker
 from attribot_rag.display import answer_data, print_table, render_markdown, render_table
-from attribot_rag.result.remarks import THE_DOCUMENTS, WORDS, YOUR_FILES, words_for
+from attribot_rag.result.remarks import CAUSE_REMARKS, THE_DOCUMENTS, YOUR_FILES, words_for
 
 RESPONSE = "The ferry is red [2]. It is old [7]. So it is both."
 FIRST, SECOND, THIRD = "Ferries are red.", "The ferry is red.", "It is old."
@@ -97,8 +97,8 @@ def test_all_others_have_markers_of_their_own(
 ) -> None:
     several = {"kind": "redundant", "relation": relation, "source_ids": (1, 0)}
     text = shown(judged(several, GROUNDED, OPEN))
-    remark = f" ({WORDS['both']})" if relation == "together" else ""
-    end = f"So it is both. ({WORDS['open']})"
+    remark = f" ({CAUSE_REMARKS['both']})" if relation == "together" else ""
+    end = f"So it is both. ({CAUSE_REMARKS['open']})"
     assert f"The ferry is red [2]. [1] [2]{remark} It is old [7]. [3] {end}" in text
 
 
@@ -131,7 +131,7 @@ def test_markers_that_the_model_made_up_are_reported(shown: Callable[[Attributio
 @both
 def test_no_source_stands_out(shown: Callable[[Attribution], str]) -> None:
     text = shown(NOTHING_STANDS_OUT)
-    assert WORDS["nothing"] in text
+    assert CAUSE_REMARKS["nothing"] in text
     assert "[1]" not in text
     assert "0.40" in text
 
@@ -139,7 +139,7 @@ def test_no_source_stands_out(shown: Callable[[Attribution], str]) -> None:
 @both
 def test_sources_that_were_not_scored_are_no_zeros(shown: Callable[[Attribution], str]) -> None:
     text = shown(NOTHING_SCORED)
-    assert WORDS["nothing"] in text
+    assert CAUSE_REMARKS["nothing"] in text
     assert "2 sources were not scored." in text
     assert "Top" not in text
     assert "0.00" not in text

@@ -11,7 +11,7 @@ from attribot_rag import Document
 from attribot_rag.attribution import Composition
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnknownRun
 from attribot_rag.runtime import Answer, AttributedRun, RunStore
-from attribot_rag.runtime.documents import made_of, read_by
+from attribot_rag.runtime.documents import find_in_prompt, with_earlier
 
 
 def answered(text: str, run_id: str = "", prompt: str = "Say.", *documents: str) -> AttributedRun:
@@ -19,7 +19,7 @@ def answered(text: str, run_id: str = "", prompt: str = "Say.", *documents: str)
 
 
 def read(prompt: str, documents: list[str], *answers: AttributedRun) -> tuple[list[int], list[str]]:
-    indices, runs = read_by(prompt, documents, answers)
+    indices, runs = find_in_prompt(prompt, documents, answers)
     return indices, [part.run_id for part in runs]
 
 
@@ -80,11 +80,11 @@ def test_the_prompt_before_an_answer_is_none_of_it() -> None:
 def test_a_run_has_what_its_earlier_answers_were_made_of_once() -> None:
     first = run("1", ABOUT_FERRY, shown=None)
     first = replace(first, root_id="root")
-    second = made_of(replace(run("2", ABOUT_FERRY), root_id="root"), [first])
+    second = with_earlier(replace(run("2", ABOUT_FERRY), root_id="root"), [first])
     for direct in ([second], [first, second]):
-        third = made_of(replace(run("3", ABOUT_FERRY), root_id="root"), direct)
+        third = with_earlier(replace(run("3", ABOUT_FERRY), root_id="root"), direct)
         assert [part.run_id for part in third.earlier] == ["1", "2"]
-    elsewhere = made_of(replace(run("4", ABOUT_FERRY), root_id="other"), [third])
+    elsewhere = with_earlier(replace(run("4", ABOUT_FERRY), root_id="other"), [third])
     assert [part.run_id for part in elsewhere.earlier] == ["3"]
     assert [part.run_id for part in elsewhere.all_earlier()] == ["1", "2", "3"]
     SUMMARIES.validate(third.summary)
@@ -93,7 +93,7 @@ def test_a_run_has_what_its_earlier_answers_were_made_of_once() -> None:
 
 def test_a_note_tells_of_earlier_answers_without_attribution() -> None:
     failed = replace(answered(SHIP), error=DocumentsNotLocated("nothing of it stands there"))
-    whole = made_of(run("whole", ABOUT_FERRY), [failed, run("a", ABOUT_FERRY)])
+    whole = with_earlier(run("whole", ABOUT_FERRY), [failed, run("a", ABOUT_FERRY)])
     (note,) = whole.answer.notes
     assert note.startswith("1 of the 2 earlier answers")
     assert "DocumentsNotLocated: nothing of it stands there" in note

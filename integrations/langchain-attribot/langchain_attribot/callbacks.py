@@ -26,10 +26,10 @@ from langchain_core.tracers.context import register_configure_hook
 
 from attribot_rag.runtime import Call, Observer, Step, texts_in_prompt, verbatim_texts
 from langchain_attribot.documents import (
+    as_documents,
     documents_in,
     named_documents,
     retrieved_documents,
-    told_documents,
 )
 from langchain_attribot.messages import answer_text, is_last
 
@@ -273,7 +273,7 @@ def retrieved(documents: Found, query: str = "") -> Found:
             of a mapping is its `page_content` or `text`, or else its longest text.
         query: What was searched.
     """
-    retrieved = list(told_documents(documents))
+    retrieved = list(as_documents(documents))
     manager = get_callback_manager_for_config(ensure_config())
     run = manager.on_retriever_start({"name": NAME}, query, name=NAME)
     run.on_retriever_end(retrieved)
@@ -320,7 +320,7 @@ class ObservedRetrieval(RunCallbacks):
         yield _told_within(get_callback_manager_for_config(config).parent_run_id)
         yield self.documents
 
-    def attached(self, result: Result) -> Result:
+    def with_artifact(self, result: Result) -> Result:
         """A copy of a tool's message that has the documents in its text as its artifact.
 
         A message with an artifact, and any other result of a tool, stays as it is.

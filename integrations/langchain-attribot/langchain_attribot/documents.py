@@ -24,7 +24,7 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
         yield from documents_in(getattr(value, "artifact", None), depth - 1)
     elif depth and isinstance(value, Mapping):
         if isinstance(value.get("page_content"), str):  # from JSON, or from a checkpoint
-            yield _told_document(value)
+            yield _as_document(value)
             return
         for item in value.values():
             yield from documents_in(item, depth - 1)
@@ -52,10 +52,10 @@ def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:
 
 def named_documents(metadata: Mapping[str, Any] | None) -> list[Document]:
     """The documents in a run's metadata: Documents, mappings or texts."""
-    return list(told_documents((metadata or {}).get(METADATA_KEY) or ()))
+    return list(as_documents((metadata or {}).get(METADATA_KEY) or ()))
 
 
-def told_documents(values: Iterable[Any]) -> Iterator[Document]:
+def as_documents(values: Iterable[Any]) -> Iterator[Document]:
     """Documents in an application's form: LangChain's, with or without scores, texts, or mappings.
 
     A single document needs no list.
@@ -64,9 +64,9 @@ def told_documents(values: Iterable[Any]) -> Iterator[Document]:
     for value in [values] if is_single else values:
         parts = value if isinstance(value, tuple) else (value,)
         own = [part for part in parts if isinstance(part, Document)]
-        yield from own or [_told_document(value)]
+        yield from own or [_as_document(value)]
 
 
-def _told_document(value: Any) -> Document:
+def _as_document(value: Any) -> Document:
     document = told_document(value)
     return Document(page_content=document.text, id=document.id, metadata=dict(document.metadata))

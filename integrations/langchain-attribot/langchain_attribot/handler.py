@@ -153,20 +153,20 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         run = self.observer.answered(call, text)
         summary = None if run is None else run.summary
         if is_first and call.wanted:
-            self._tell(call.step, summary)
+            self._report(call.step, summary)
         if not self._attach or not isinstance(generation, ChatGeneration):
             return
         message = generation.message
         memo, in_place = call.step.root.memo, isinstance(message, AIMessageChunk)
         may_stream = is_first and summary is not None and "inputs" in memo  # asked for no chunks
-        if may_stream and messages.stream(message, summary, after=self):
+        if may_stream and messages.send_summary_chunk(message, summary, after=self):
             memo.setdefault("streamed", {})[message.id] = summary
             in_place = False
         in_place |= generation is streamed.generation
         how: dict[str, Any] = {"citations": self._citations, "provider": streamed.provider}
-        messages.attach(generation, summary, in_place=in_place, **how)
+        messages.attach_to_generation(generation, summary, in_place=in_place, **how)
 
-    def _tell(self, step: Step, summary: dict[str, Any] | None) -> None:
+    def _report(self, step: Step, summary: dict[str, Any] | None) -> None:
         """Report an answer to `astream_events`, or log why there is nothing to report."""
         if summary is None:
             if step.parent is None and not step.is_orphan:
@@ -180,7 +180,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
     def chain_ended(self, step: Step, outputs: Any) -> None:
         documents, memo = tuple(documents_in(outputs)), step.root.memo
         if "streamed" in memo:
-            messages.attach_to_outputs(outputs, memo["streamed"])
+            messages.attach_to_streamed(outputs, memo["streamed"])
         if step.kind == "parser":
             memo["parsed"] = outputs
         if "tool_calls" in memo:
@@ -245,7 +245,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         if is_dict:
             messages.attach_to_mapping(outputs, _summaries_of(runs))
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
-            messages.attach_to_output(outputs, answer.summary)
+            messages.refresh_summary(outputs, answer.summary)
         return runs
 
     def _runs_by_key(self, root: Step, outputs: dict[str, Any]) -> dict[str, AttributedRun]:
@@ -272,14 +272,14 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
         answers = [run for run in runs if run.text in texts] or runs
         ends = [self.results.future(run.run_id) for run in answers]
 
-        def tell(_: object) -> None:
+        def advise(_: object) -> None:
             if all(end.done() and not end.cancelled() for end in ends):
                 errors = [end.result().error for end in ends]
                 if all(isinstance(error, DocumentsNotLocated) for error in errors):
                     self._advice.tell(root.shape(), root.name, str(errors[-1]))
 
         for end in ends:
-            end.add_done_callback(tell)
+            end.add_done_callback(advise)
 
 
 NOTHING_SEEN = (

@@ -45,8 +45,8 @@ def _answers_in(outputs: Any) -> Iterator[str | BaseMessage]:
 
 def answer_text(message: BaseMessage) -> str:
     """What a message says: its text, or the arguments of its tool calls as JSON."""
-    told = (json.dumps(given, ensure_ascii=False) for given in arguments_of(message))
-    return "\n".join(told) or message.text
+    arguments = (json.dumps(given, ensure_ascii=False) for given in arguments_of(message))
+    return "\n".join(arguments) or message.text
 
 
 def arguments_of(message: BaseMessage) -> list[Any]:
@@ -70,7 +70,7 @@ def _texts(value: Any, depth: int = 5) -> Iterator[str]:
             yield from _texts(part, depth - 1)
 
 
-def attach(
+def attach_to_generation(
     generation: ChatGeneration, summary: dict[str, Any] | None, *, in_place: bool, **how: Any
 ) -> None:
     """Attach the summary to the generation's message, or remove an old one.
@@ -81,22 +81,22 @@ def attach(
     message = generation.message
     if summary is None and KEY not in message.response_metadata:
         return
-    changed = attached(message, summary, **how)
+    changed = with_summary(message, summary, **how)
     if in_place:
         message.response_metadata = changed.response_metadata
     else:
         generation.message = changed
 
 
-def attach_to_outputs(outputs: Any, summaries: Mapping[str, dict[str, Any]]) -> None:
+def attach_to_streamed(outputs: Any, summaries: Mapping[str, dict[str, Any]]) -> None:
     """Attach summaries, by id, to messages that a chain made from the chunks of an answer."""
     for message in _answers_in(outputs):
         if isinstance(message, BaseMessage) and (summary := summaries.get(message.id or "")):
             message.response_metadata = {KEY: summary, **message.response_metadata}
 
 
-def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
-    """Attach a summary to a message that a chain made from an attributed one."""
+def refresh_summary(message: BaseMessage, summary: dict[str, Any]) -> None:
+    """Replace the summary of a message that a chain made from an attributed one."""
     present = message.response_metadata.get(KEY)
     if isinstance(present, dict) and present.get("run_id") == summary["run_id"]:
         message.response_metadata = {**message.response_metadata, KEY: summary}
@@ -129,7 +129,7 @@ def is_last(chunk: ChatGenerationChunk) -> bool:
     return getattr(chunk.message, "chunk_position", None) == "last"
 
 
-def attached(
+def with_summary(
     message: BaseMessage, summary: dict[str, Any] | None, *, citations: bool, provider: str = ""
 ) -> BaseMessage:
     """A copy of the message with this summary and no other.
@@ -145,7 +145,7 @@ def attached(
     return message.model_copy(update={"response_metadata": metadata})
 
 
-def stream(message: BaseMessage, summary: Any, after: Any = None) -> bool:
+def send_summary_chunk(message: BaseMessage, summary: Any, after: Any = None) -> bool:
     """Send a last chunk with the summary of a message to LangGraph's `stream_mode="messages"`.
 
     Returns False if no such stream passed on the message before the handler `after`, which may
@@ -170,7 +170,7 @@ def stream(message: BaseMessage, summary: Any, after: Any = None) -> bool:
 def citations_of(message: AIMessage) -> list[Citation]:
     """LangChain's standard annotations for the citations of an attributed message.
 
-    None if the positions of its attribution belong to another text.
+    Empty if the positions of its attribution belong to another text.
     """
     summary = message.response_metadata.get(KEY) or {}
     if summary.get("offsets") != "shown":
@@ -207,7 +207,9 @@ def show_citations(*providers: str) -> None:
         known = PROVIDER_TRANSLATORS.get(provider, {})
         own = [known.get(kind) for kind in ("translate_content", "translate_content_chunk")]
         if not any(isinstance(translate, partial) for translate in own):
-            register_translator(provider, *(partial(_with_citations, of) for of in own))
+            register_translator(
+                provider, *(partial(_with_citations, translate) for translate in own)
+            )
 
 
 def _with_citations(

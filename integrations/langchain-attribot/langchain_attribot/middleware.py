@@ -113,11 +113,11 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Any:
         with observed_retrieval() as retrieval:
-            return retrieval.attached(handler(request))
+            return retrieval.with_artifact(handler(request))
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Any) -> Any:
         with observed_retrieval() as retrieval:
-            return retrieval.attached(await handler(request))
+            return retrieval.with_artifact(await handler(request))
 
     @contextmanager
     def _observed(self, request: ModelRequest[Any]) -> Iterator[Attributed]:
@@ -153,8 +153,10 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
                 continue
             run = self._run(message, call, documents, service, request.model)
             if self._attach:
-                result[index] = messages.attached(message, run.summary, citations=self._citations)
-                messages.stream(message, run.summary)
+                result[index] = messages.with_summary(
+                    message, run.summary, citations=self._citations
+                )
+                messages.send_summary_chunk(message, run.summary)
         return replace(response, result=result)
 
     def _advise(self, request: ModelRequest[Any]) -> None:

@@ -212,7 +212,7 @@ class Completion:
         self._query.attach(run)
         if not run.is_pending:
             self._query.done()
-            self._options.tell("on_result", run)
+            self._options.notify("on_result", run)
 
     def _warning(self) -> str:
         if self._score_metadata:
