@@ -27,7 +27,7 @@ def asking(*steps: Sequence[Request]) -> Search[int]:
     return len(steps)
 
 
-def test_a_search_goes_on_to_what_it_lacks_before_anything_is_scored() -> None:
+def test_searches_advance_to_missing_rows_before_anything_is_scored() -> None:
     evidence = evidence_of()
     known, first, second = (evidence.request_without([unit]) for unit in range(3))
     evidence.fetch([known])
@@ -56,7 +56,7 @@ def scored_beside(evidence: PartEvidence) -> list[bool]:
     return [evidence.loss_without([unit]) is not None for unit in range(1, 6)]
 
 
-def test_what_is_expected_waits_for_the_next_pass_the_latest_first() -> None:
+def test_prefetched_rows_wait_for_the_next_pass_and_the_latest_come_first() -> None:
     evidence = evidence_of(pass_tokens=4 * row_tokens())
     evidence.prefetch.add(evidence.masked_requests_without([[1], [2]]))
     evidence.fetch([])
@@ -66,13 +66,13 @@ def test_what_is_expected_waits_for_the_next_pass_the_latest_first() -> None:
 
 
 @pytest.mark.parametrize("room", [0, 2, 4])
-def test_what_is_expected_fills_a_pass_and_no_more(room: int) -> None:
+def test_prefetched_rows_fill_a_pass_and_no_more(room: int) -> None:
     evidence = evidence_of(pass_tokens=row_tokens() * (1 + room))
     evidence.prefetch.add(evidence.masked_requests_without([[unit] for unit in range(1, 6)]))
     assert scored_beside(evidence) == [True] * room + [False] * (5 - room)
 
 
-def test_nothing_is_worked_out_where_tokens_are_the_price() -> None:
+def test_no_row_is_generated_if_only_tokens_cost_time() -> None:
     evidence = evidence_of()
     rows = iter([evidence.request_without([1])])
     evidence.prefetch.add(rows)

@@ -51,7 +51,7 @@ def searched(
     masks: bool = True,
     ranked: list[Part] | None = None,
 ) -> tuple[SourceSet, Any]:
-    """The carriers of a part, and the scorer; `ranked` gets the part if sources are ranked for it.
+    """The found of a part, and the scorer; `ranked` gets the part if sources are ranked for it.
 
     Then they are ranked when they are asked for, which takes time.
     """
@@ -76,12 +76,12 @@ def searched(
     estimate = None if ranked is None else lambda scores: scores
     tried = UnitOrder(shown, Ordered(Scores.empty(shown), estimate))
     evidence = Evidence(shown, reliance)
-    (carriers,) = find_sources([part], evidence, tried, Limits())
+    (found,) = find_sources([part], evidence, tried, Limits())
     shown.num_calls -= 1
     shown.citation = CitationFinder(
         PartLosses(part, evidence.for_part(part), Limits()), tried
     ).citation
-    return carriers, shown
+    return found, shown
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_search_takes_fewer_passes(
     assert (one_by_one.num_calls, together.num_calls) == (frugal, ahead)
 
 
-def test_a_citation_goes_by_what_was_asked_for() -> None:
+def test_a_citation_uses_only_rows_that_a_search_requested() -> None:
     """What the other source of two keeps alone was foreseen, and is not asked for."""
 
     def worth(kept: Ids) -> dict[int, float]:
@@ -122,8 +122,8 @@ def test_a_citation_goes_by_what_was_asked_for() -> None:
     part = replace(PART, words=said, all_words=frozenset([*said, "river"]))
     cited = []
     for pass_tokens in (0, 20_000):
-        carriers, shown = searched(worth, part, (), pass_tokens)
-        cited.append(shown.citation(carriers))
+        found, shown = searched(worth, part, (), pass_tokens)
+        cited.append(shown.citation(found))
     assert cited[0] == cited[1]
     assert cited[0].source_ids == (0, 8)
 
@@ -132,11 +132,11 @@ def test_without_masks_no_document_is_left_out() -> None:
     """A row without one is as long as the prompt, and none is asked for."""
     for masks in (True, False):
         _, shown = searched(in_part, PART, range(11), masks=masks)
-        assert (Ids(range(3, 11)) in shown.left) == masks
+        assert (Ids(range(3, 11)) in shown.kept_by_row) == masks
 
 
 @pytest.mark.parametrize(("texts", "is_ranked"), [(("ships", "seals"), False), (None, True)])
-def test_sources_are_ranked_only_where_a_search_comes_to_that(
+def test_sources_are_ranked_only_if_a_search_needs_it(
     texts: tuple[str, ...] | None, is_ranked: bool
 ) -> None:
     """Two hold the words, or none does."""
@@ -146,6 +146,6 @@ def test_sources_are_ranked_only_where_a_search_comes_to_that(
 
     part = replace(PART, words=texts, all_words=frozenset(texts)) if texts else PART
     asked: list[Part] = []
-    carriers, _ = searched(worth, part, range(11), ranked=asked)
-    assert 3 in carriers.members
+    found, _ = searched(worth, part, range(11), ranked=asked)
+    assert 3 in found.members
     assert bool(asked) == is_ranked

@@ -14,7 +14,7 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Part, Ranking, Scores, SourceSet, parts_of, scores_of
-from attribot_rag.methods.evidence import Evidence, Search
+from attribot_rag.methods.evidence import Evidence, PartLosses, Search
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import UnitOrder
 from attribot_rag.methods.search import find_sources
@@ -41,7 +41,7 @@ def only(target: Scorer, kept: Collection[int]) -> Ablation:
 
 @pytest.mark.parametrize("implementation", ["packed", "cropped"])
 @pytest.mark.parametrize("kept", [[0], [4], [10], [0, 1], [2, 5, 9], [*range(11)]])
-def test_only_these_sources_equals_a_prompt_with_no_others(
+def test_a_row_with_only_some_sources_equals_the_reference(
     implementation: str, kept: list[int]
 ) -> None:
     fast, reference = (
@@ -56,7 +56,7 @@ def test_only_these_sources_equals_a_prompt_with_no_others(
 
 
 @pytest.mark.parametrize("kept", [[0], [1], [3], [1, 2], [0, 3]])
-def test_the_prompt_with_only_these_documents_is_made_like_one_with_no_others(
+def test_a_prompt_with_only_some_documents_is_as_if_the_others_never_were(
     kept: list[int],
 ) -> None:
     target = scorer(TREATY)
@@ -89,7 +89,7 @@ def searched(
     asked: list[Part] | None = None,
     documents: Sequence[str] = TREATY,
 ) -> tuple[SourceSet, int]:
-    """The carriers of a part, and the number of rows; `asked` gets the parts that are ranked."""
+    """The found of a part, and the number of rows; `asked` gets the parts that are ranked."""
     target = scorer(documents, response=RESPONSE, language_model=other_chat())
     shown: Any = Scripted(target, worth)
     shown.most_rows = rows
@@ -102,8 +102,8 @@ def searched(
             return order
 
     tried = UnitOrder(shown, Ordered(Scores.empty(shown)))
-    (carriers,) = find_sources([part], Evidence(shown, reliance), tried, limits or Limits())
-    return carriers, len(shown.left)
+    (found,) = find_sources([part], Evidence(shown, reliance), tried, limits or Limits())
+    return found, len(shown.kept_by_row)
 
 
 Worths = dict[int, tuple[int, float]]
@@ -129,8 +129,8 @@ def test_nothing_is_sought_below_the_least_reliance_per_token(
     least: float, members: tuple[int, ...]
 ) -> None:
     limits = Limits(min_per_token=least)
-    carriers, num_rows = searched(each({3: (FIRST, 9.0)}), [3], limits=limits)  # 0.36 a token
-    assert carriers.members == members and carriers.complete
+    found, num_rows = searched(each({3: (FIRST, 9.0)}), [3], limits=limits)  # 0.36 a token
+    assert found.members == members and found.complete
     assert num_rows == (3 if members else 1)
 
 
@@ -145,7 +145,7 @@ def test_nothing_is_sought_below_the_least_reliance_per_token(
     ids=["one", "hardly any", "two, others are dropped", "either"],
 )
 @pytest.mark.parametrize("part", [PART, OWN_WORDS], ids=["words of sources", "words of its own"])
-def test_sets_that_suffice(
+def test_sets_that_are_enough(
     worths: Worths,
     order: list[int],
     members: set[int],
@@ -154,8 +154,8 @@ def test_sets_that_suffice(
     part: Part,
 ) -> None:
     """One source takes a row with it alone and one without it; if none does, two documents go."""
-    carriers, num_rows = searched(each(worths), [*order, *ORDER], part)
-    assert (set(carriers.members), carriers.alternatives, carriers.complete) == (
+    found, num_rows = searched(each(worths), [*order, *ORDER], part)
+    assert (set(found.members), found.alternatives, found.complete) == (
         members,
         alternatives,
         True,
@@ -166,15 +166,15 @@ def test_sets_that_suffice(
 @pytest.mark.parametrize(
     ("said", "first"), [({"river"}, 1), ({"river", "winters"}, 1), ({"river", "queen"}, 9)]
 )
-def test_of_sources_with_the_same_new_word_that_with_more_of_the_sentence_is_first(
+def test_of_units_with_the_same_new_word_one_with_more_question_words_is_first(
     said: set[str], first: int
 ) -> None:
     """Three hold the word 'river'; what else the sentence says is in the question, too."""
     part = Part(PART.tokens, PART.word_tokens[:1], ("river",), frozenset(said))
     worth = each({1: (FIRST, 9.0), 3: (FIRST, 9.0), 9: (FIRST, 9.0)})
-    carriers, _ = searched(worth, ORDER, part)
-    assert carriers.members == (first,)
-    assert {first, *carriers.alternatives} == {1, 3, 9}
+    found, _ = searched(worth, ORDER, part)
+    assert found.members == (first,)
+    assert {first, *found.alternatives} == {1, 3, 9}
 
 
 def spoken_against(nats: float, reliance: float, unit: int = 3) -> Worth:
@@ -193,23 +193,23 @@ def spoken_against(nats: float, reliance: float, unit: int = 3) -> Worth:
     ("nats", "reliance", "is_cited"),
     [(4.0, 1.0, True), (5.0, -2.0, True), (5.0, 2.5, True), (3.9, 1.0, False), (2.0, 1.0, False)],
 )
-def test_the_reliance_is_no_bound_of_what_a_source_decides(
+def test_a_decisive_source_is_found_whatever_the_reliance(
     nats: float, reliance: float, is_cited: bool, unit: int, part: Part
 ) -> None:
-    carriers, _ = searched(spoken_against(nats, reliance, unit), part=part)
-    assert (carriers.members, carriers.complete) == ((unit,) if is_cited else (), True)
+    found, _ = searched(spoken_against(nats, reliance, unit), part=part)
+    assert (found.members, found.complete) == ((unit,) if is_cited else (), True)
 
 
 @pytest.mark.parametrize("unit", [0, 7, 13, 23])
-def test_a_source_that_decides_is_found_among_many_documents(unit: int) -> None:
+def test_a_decisive_source_is_found_in_few_rows_among_many_documents(unit: int) -> None:
     """Without leaving out each document by itself."""
     worth = spoken_against(4.0, 1.0, unit)
-    carriers, num_rows = searched(worth, part=OWN_WORDS, documents=many_documents(8))
-    assert carriers.members == (unit,)
+    found, num_rows = searched(worth, part=OWN_WORDS, documents=many_documents(8))
+    assert found.members == (unit,)
     assert num_rows <= 14
 
 
-def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
+def test_the_search_uses_exact_scores_of_the_method() -> None:
     """And what they decide is decided, whatever the context as a whole is worth."""
     target: Any = Scripted(
         scorer(response=RESPONSE, language_model=other_chat()), spoken_against(5.0, 1.0)
@@ -217,19 +217,19 @@ def test_exact_scores_of_the_method_are_no_rows_of_the_search() -> None:
     ablations = [Ablation.of(unit) for unit in range(len(target.units))]
     exact = scores_of(target.score(ablations))
     reliance = target.score([target.context.without_documents]).changes[0]
-    target.left.clear()
+    target.kept_by_row.clear()
     order = UnitOrder(target, Ranking(exact))
-    (carriers,) = find_sources([PART], Evidence(target, reliance), order, Limits())
-    assert (carriers.members, len(target.left)) == ((3,), 1)
+    (found,) = find_sources([PART], Evidence(target, reliance), order, Limits())
+    assert (found.members, len(target.kept_by_row)) == ((3,), 1)
 
 
-def test_a_set_that_suffices_keeps_every_content_word() -> None:
+def test_a_set_that_is_enough_keeps_every_content_word() -> None:
     """Most of the nats are not enough: 'the library closes at eight' lacks the word 'five'."""
-    carriers, _ = searched(each({3: (FIRST, 20.0), 5: (SECOND, 4.0)}), [3, 5, *ORDER])
-    assert set(carriers.members) == {3, 5}
+    found, _ = searched(each({3: (FIRST, 20.0), 5: (SECOND, 4.0)}), [3, 5, *ORDER])
+    assert set(found.members) == {3, 5}
     loose = Limits(min_word=5.0)
-    carriers, _ = searched(each({3: (FIRST, 20.0), 5: (SECOND, 4.0)}), [3, 5, *ORDER], limits=loose)
-    assert carriers.members == (3,)
+    found, _ = searched(each({3: (FIRST, 20.0), 5: (SECOND, 4.0)}), [3, 5, *ORDER], limits=loose)
+    assert found.members == (3,)
 
 
 @pytest.mark.parametrize(("part", "is_enough"), [(PART, True), (OWN_WORDS, False)])
@@ -241,8 +241,8 @@ def test_a_source_explains_words_that_it_has_and_that_are_lost_without_it(
         return {FIRST: 20.0 * (HOLDER in kept), SECOND: of_salt * (HOLDER in kept)}
 
     order = sorted(ORDER, key=lambda unit: unit != HOLDER)
-    carriers, num_rows = searched(worth, order, part)
-    assert (carriers.members, carriers.sufficient) == ((HOLDER,), False)
+    found, num_rows = searched(worth, order, part)
+    assert (found.members, found.sufficient) == ((HOLDER,), False)
     assert (num_rows == 3) is is_enough
 
 
@@ -256,7 +256,7 @@ def test_a_masked_effect_far_above_its_limit_needs_no_exact_row() -> None:
     ("nats", "text", "is_alone"),
     [(7.0, "salt", True), (7.0, "ships", False), (5.0, "salt", False), (13.0, "ships", True)],
 )
-def test_a_part_with_new_words_that_rely_on_the_documents_is_first_scored_alone(
+def test_earlier_text_is_excluded_if_new_words_rely_on_the_documents(
     nats: float, text: str, is_alone: bool
 ) -> None:
     target: Any = Scripted(
@@ -264,8 +264,8 @@ def test_a_part_with_new_words_that_rely_on_the_documents_is_first_scored_alone(
     )
     evidence = Evidence(target, target.score([target.context.without_documents]).changes[0])
     part = Part(tuple(range(10, 25)), PART.word_tokens[1:], (text,))
-    (carriers,) = find_sources([part], evidence, UnitOrder(target), Limits())
-    assert (carriers.members, evidence.for_part(part).excludes_earlier_text) == ((3,), is_alone)
+    (found,) = find_sources([part], evidence, UnitOrder(target), Limits())
+    assert (found.members, evidence.for_part(part).excludes_earlier_text) == ((3,), is_alone)
 
 
 SAID = replace(PART, all_words=frozenset({"ships", "salt", "seals"}))
@@ -287,94 +287,94 @@ def beside(nats: float, units: Ids, kept: Ids) -> dict[int, float]:
         (5.0, {9}, SAID, ()),
     ],
 )
-def test_what_is_needed_beside_sources_that_suffice_is_found(
+def test_a_further_source_is_found_if_it_adds_enough(
     nats: float, units: set[int], part: Part, further: tuple[int, ...]
 ) -> None:
     """A source that leads from the question to the one that holds the words."""
-    carriers, _ = searched(partial(beside, nats, Ids(units)), part=part)
-    assert (carriers.members, carriers.further) == ((HOLDER,), further)
+    found, _ = searched(partial(beside, nats, Ids(units)), part=part)
+    assert (found.members, found.further) == ((HOLDER,), further)
 
 
-def test_nothing_is_looked_for_beside_sources_that_leave_little() -> None:
+def test_no_further_source_is_sought_if_little_is_left() -> None:
     scored = [searched(partial(beside, nats, Ids([7])), part=SAID)[1] for nats in (1.2, 1.3)]
     assert scored == [scored[0], scored[0] + 1]
 
 
-def test_no_small_set_suffices() -> None:
+def test_if_no_set_is_enough_the_most_needed_sources_are_found() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 2.0 * len(kept)}
 
-    carriers, _ = searched(worth, ORDER, limits=Limits(kept_share=0.8))
-    assert (carriers.members, carriers.sufficient, carriers.complete) == ((0, 1), False, True)
-    carriers, _ = searched(worth, ORDER, limits=Limits(kept_share=0.4, min_word=99.0))
-    assert len(carriers.members) == 5
+    found, _ = searched(worth, ORDER, limits=Limits(kept_share=0.8))
+    assert (found.members, found.sufficient, found.complete) == ((0, 1), False, True)
+    found, _ = searched(worth, ORDER, limits=Limits(kept_share=0.4, min_word=99.0))
+    assert len(found.members) == 5
 
 
 @pytest.mark.parametrize("unit", [2, 4, 10])
-def test_where_no_set_suffices_the_source_that_costs_most_is_found(unit: int) -> None:
+def test_the_most_needed_source_is_found_even_if_it_is_ranked_last(unit: int) -> None:
     """The ranking has it last."""
 
     def worth(kept: Ids) -> dict[int, float]:
         is_read = unit in kept and len(kept) > 6
         return {FIRST: 8.0 * is_read, SECOND: 0.8 * len(kept)}
 
-    carriers, _ = searched(worth, [*ORDER[:unit], *ORDER[unit + 1 :], unit])
-    assert (carriers.members, carriers.sufficient) == ((unit,), False)
+    found, _ = searched(worth, [*ORDER[:unit], *ORDER[unit + 1 :], unit])
+    assert (found.members, found.sufficient) == ((unit,), False)
 
 
-def test_where_the_first_costs_half_of_the_reliance_documents_are_not_left_out() -> None:
+def test_no_document_is_left_out_if_the_first_source_costs_half_of_the_reliance() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         is_read = 0 in kept and len(kept) > 6
         return {FIRST: 8.0 * is_read, SECOND: 6.0 * (len(kept) > 9)}
 
-    carriers, num_rows = searched(worth, ORDER)
-    assert (carriers.members, carriers.sufficient) == ((0,), False)
+    found, num_rows = searched(worth, ORDER)
+    assert (found.members, found.sufficient) == ((0,), False)
     assert num_rows == 11
 
 
 @pytest.mark.parametrize("needed", [2, 4, 10])
-def test_the_search_ends_with_what_the_part_cannot_do_without(needed: int) -> None:
+def test_the_search_ends_with_an_irreplaceable_source_even_if_it_is_not_enough(needed: int) -> None:
     """With only a few sources it says little, though without this one it says nothing else."""
 
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 13.0 * (needed in kept and len(kept) > 6)}
 
     rest = [unit for unit in ORDER if unit != needed]
-    carriers, num_rows = searched(worth, [needed, *rest], OWN_WORDS)
-    assert (carriers.members, carriers.sufficient) == ((needed,), False)
+    found, num_rows = searched(worth, [needed, *rest], OWN_WORDS)
+    assert (found.members, found.sufficient) == ((needed,), False)
     assert num_rows == 7
 
 
 @pytest.mark.parametrize("other", [3, 5, 8])
-def test_the_search_goes_on_where_a_word_needs_something_else(other: int) -> None:
+def test_the_search_goes_on_if_a_word_needs_another_source(other: int) -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 9.0 * (0 in kept), SECOND: 4.0 * (other in kept)}
 
     rest = [unit for unit in ORDER[1:] if unit != other]
-    carriers, _ = searched(worth, [0, *rest[:2], other, *rest[2:]], OWN_WORDS)
-    assert set(carriers.members) == {0, other}
+    found, _ = searched(worth, [0, *rest[:2], other, *rest[2:]], OWN_WORDS)
+    assert set(found.members) == {0, other}
 
 
 @pytest.mark.parametrize("needed", [3, 5, 8])
-def test_what_is_needed_for_the_rest_is_not_looked_for_among_fewer(needed: int) -> None:
+def test_an_irreplaceable_source_of_four_ends_the_search_without_smaller_sets(needed: int) -> None:
     """Of the four that suffice, others make up for three; the fourth alone does not suffice."""
 
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 6.0 * (needed in kept), 0: 2.0 * len(kept & {0, 1, needed})}
 
     rest = [unit for unit in ORDER[2:] if unit != needed]
-    carriers, num_rows = searched(worth, [needed, 0, 1, *rest], OWN_WORDS)
-    assert (carriers.members, carriers.sufficient) == ((needed,), False)
+    found, num_rows = searched(worth, [needed, 0, 1, *rest], OWN_WORDS)
+    assert (found.members, found.sufficient) == ((needed,), False)
     assert num_rows == 5
 
 
-def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_settles_it() -> None:
+def test_a_part_with_little_reliance_is_skipped_if_it_needs_no_search() -> None:
     target: Any = Scripted(
         scorer(response=RESPONSE, language_model=other_chat()), spoken_against(5.0, 1.0)
     )
     reliance = target.score([target.context.without_documents]).changes[0]
     asked: list[Part] = []
-    target.left.clear()
+    target.kept_by_row.clear()
 
     def settled(part: Part) -> Search[bool]:
         asked.append(part)
@@ -382,31 +382,31 @@ def test_what_hardly_relies_on_the_context_is_left_alone_where_something_else_se
         return True
 
     evidence, order = Evidence(target, reliance), UnitOrder(target)
-    (carriers,) = find_sources([OWN_WORDS], evidence, order, Limits(), needs_no_search=settled)
-    assert (carriers, asked, target.left) == (SourceSet(), [OWN_WORDS], [])
+    (found,) = find_sources([OWN_WORDS], evidence, order, Limits(), needs_no_search=settled)
+    assert (found, asked, target.kept_by_row) == (SourceSet(), [OWN_WORDS], [])
 
 
 @pytest.mark.parametrize(("nats", "rows"), [(8.0, 5), (12.0, 8)])
-def test_more_sources_follow_one_that_leaves_half_unexplained(nats: float, rows: int) -> None:
+def test_three_sources_follow_a_first_one_that_leaves_half_unexplained(
+    nats: float, rows: int
+) -> None:
     worth = each({3: (FIRST, 10.0), 5: (SECOND, nats)})
-    carriers, num_rows = searched(worth, [3, 5, *ORDER], OWN_WORDS)
-    assert set(carriers.members) == {3, 5}
+    found, num_rows = searched(worth, [3, 5, *ORDER], OWN_WORDS)
+    assert set(found.members) == {3, 5}
     assert num_rows == rows
 
 
-def test_a_row_of_fewer_is_not_scored_where_all_others_do_not_make_up_for_what_is_left_out() -> (
-    None
-):
-    carriers, num_rows = searched(each({3: (FIRST, 10.0), 5: (SECOND, 8.0)}), [3, 5, *ORDER])
-    assert set(carriers.members) == {3, 5}
+def test_a_smaller_set_is_not_scored_if_it_lacks_an_irreplaceable_source() -> None:
+    found, num_rows = searched(each({3: (FIRST, 10.0), 5: (SECOND, 8.0)}), [3, 5, *ORDER])
+    assert set(found.members) == {3, 5}
     assert num_rows == 5
-    carriers, num_rows = searched(
+    found, num_rows = searched(
         each({3: (FIRST, 10.0), 5: (SECOND, 8.0), 7: (FIRST, 10.0)}), [3, 5, *ORDER]
     )
     assert num_rows == 6
 
 
-def test_sources_that_hold_no_word_of_the_part_are_left_out_first() -> None:
+def test_sources_without_words_of_the_part_are_dropped_first() -> None:
     """Source 1 tells of the river in other words than 9; 4 has the same turn of phrase only."""
     wording = 12
 
@@ -414,17 +414,17 @@ def test_sources_that_hold_no_word_of_the_part_are_left_out_first() -> None:
         return {FIRST: 9.0 * bool({1, 9} & kept), wording: 9.0 * bool({4, 9} & kept)}
 
     part = Part(PART.tokens, PART.word_tokens[:1], ("river",))
-    carriers, num_rows = searched(worth, [4, 9, *ORDER], part)
-    assert (carriers.members, num_rows) == ((9,), 11)
+    found, num_rows = searched(worth, [4, 9, *ORDER], part)
+    assert (found.members, num_rows) == ((9,), 11)
 
 
-def test_with_little_reliance_the_source_that_holds_the_words_is_looked_at_before_others() -> None:
-    carriers, num_rows = searched(each({3: (SECOND, 5.0), 5: (SECOND, 5.0)}), [5, *ORDER])
-    assert (carriers.members, num_rows) == ((), 9)
-    carriers, _ = searched(each({3: (SECOND, 5.0)}), [5, *ORDER])
-    assert carriers.members == (HOLDER,)
-    carriers, num_rows = searched(each({5: (SECOND, 5.0)}), [5, *ORDER], OWN_WORDS)
-    assert (carriers.members, num_rows) == ((5,), 11)
+def test_with_little_reliance_the_source_with_the_words_is_tried_first() -> None:
+    found, num_rows = searched(each({3: (SECOND, 5.0), 5: (SECOND, 5.0)}), [5, *ORDER])
+    assert (found.members, num_rows) == ((), 9)
+    found, _ = searched(each({3: (SECOND, 5.0)}), [5, *ORDER])
+    assert found.members == (HOLDER,)
+    found, num_rows = searched(each({5: (SECOND, 5.0)}), [5, *ORDER], OWN_WORDS)
+    assert (found.members, num_rows) == ((5,), 11)
 
 
 @pytest.mark.parametrize(
@@ -435,21 +435,21 @@ def test_with_little_reliance_the_source_that_holds_the_words_is_looked_at_befor
         ({3: (FIRST, 9.0)}, OWN_WORDS, True),
     ],
 )
-def test_a_ranking_is_asked_for_where_words_do_not_settle_it(
+def test_sources_are_ranked_only_if_words_do_not_lead_to_them(
     worths: Worths, part: Part, is_asked: bool
 ) -> None:
     asked: list[Part] = []
-    carriers, _ = searched(each(worths), [5, 3, *ORDER], part, asked=asked)
-    assert carriers.members == (*worths,)
+    found, _ = searched(each(worths), [5, 3, *ORDER], part, asked=asked)
+    assert found.members == (*worths,)
     assert bool(asked) == is_asked
 
 
-def test_the_source_of_the_lost_words_comes_next() -> None:
+def test_the_source_with_the_lost_words_is_tried_next() -> None:
     """A ranking is not needed: the second document tells of the salt, the first of the treaty."""
     worth = each({3: (SECOND, 9.0), 8: (FIRST, 9.0)})
     part = replace(PART, words=("treaty", "salt"))
-    carriers, num_rows = searched(worth, part=part)
-    assert (set(carriers.members), num_rows) == ({3, 8}, 7)
+    found, num_rows = searched(worth, part=part)
+    assert (set(found.members), num_rows) == ({3, 8}, 7)
 
 
 @pytest.mark.parametrize(
@@ -462,24 +462,42 @@ def test_the_source_of_the_lost_words_comes_next() -> None:
         (("boats", "brine"), {3: (FIRST, 9.0)}, 15),
     ],
 )
-def test_without_a_ranking_documents_come_first_where_words_are_the_models_own(
+def test_without_a_ranking_documents_are_tried_before_sources(
     words: tuple[str, str], worths: Worths, rows: int
 ) -> None:
     """Where sources hold words of less than half of the nats."""
-    carriers, num_rows = searched(each(worths), part=replace(PART, words=words))
-    assert set(carriers.members) == worths.keys()
+    found, num_rows = searched(each(worths), part=replace(PART, words=words))
+    assert set(found.members) == worths.keys()
     assert num_rows == rows
+
+
+def test_the_least_share_of_words_that_units_must_have_is_a_limit() -> None:
+    """'Ships' is in source 3, 'brine' in none: half of the nats."""
+    part, nats = replace(PART, words=("ships", "brine")), {0: 4.0, 1: 4.0}
+    target = scorer(response=RESPONSE, language_model=other_chat())
+    for share, units in ((0.5, [HOLDER]), (0.6, [])):
+        order = UnitOrder(target, limits=Limits(search_share=share))
+        assert order.with_words_of(part, nats) == units
+
+
+def test_a_unit_whose_row_was_not_scored_may_be_unneeded() -> None:
+    """Whatever the reliance: without masks, no row is scored before a smaller set is tried."""
+    target = scorer(response=RESPONSE, language_model=other_chat())
+    for nats in (9.0, -9.0):
+        evidence = Evidence(target, (nats,) * len(target.generation.response_ids))
+        losses = PartLosses(PART, evidence.for_part(PART), Limits())
+        assert losses.may_be_unneeded(HOLDER) and losses.irreplaceable([HOLDER]) == []
 
 
 @given(rows=st.integers(1, 12))
 def test_a_search_that_was_cut_short_says_so(rows: int) -> None:
     worth = each({3: (FIRST, 9.0), 5: (SECOND, 9.0)})
     full, num_rows = searched(worth, [3, 4, 6, 5, *ORDER])
-    carriers, _ = searched(worth, [3, 4, 6, 5, *ORDER], rows=rows)
-    if not carriers.complete:
-        assert not carriers.members and rows < num_rows
+    found, _ = searched(worth, [3, 4, 6, 5, *ORDER], rows=rows)
+    if not found.complete:
+        assert not found.members and rows < num_rows
     else:
-        assert set(carriers.members) >= set(full.members)
+        assert set(found.members) >= set(full.members)
 
 
 @pytest.mark.parametrize(
@@ -518,15 +536,15 @@ def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 7.0 * ({3, 5, 7} <= kept)}
 
-    carriers, num_rows = searched(worth, [3, 5, 7, *ORDER], OWN_WORDS)
-    assert not carriers.sufficient
+    found, num_rows = searched(worth, [3, 5, 7, *ORDER], OWN_WORDS)
+    assert not found.sufficient
     assert num_rows == 5
 
 
-def test_all_that_say_the_same_are_found() -> None:
+def test_all_sources_that_say_the_same_are_found() -> None:
     every = each(dict.fromkeys(range(8), (FIRST, 9.0)))
-    carriers, num_rows = searched(every, ORDER, OWN_WORDS)
-    assert {*carriers.members, *carriers.alternatives} == {*range(8)}
+    found, num_rows = searched(every, ORDER, OWN_WORDS)
+    assert {*found.members, *found.alternatives} == {*range(8)}
     assert num_rows == 12  # one that does not suffice ends it
 
 
@@ -538,10 +556,10 @@ def test_searches_share_their_rows() -> None:
     evidence, order = Evidence(scripted, reliance), UnitOrder(scripted)
     first, second = find_sources([PART, PART], evidence, order, Limits())
     assert first == second
-    assert len(scripted.left) == 3
+    assert len(scripted.kept_by_row) == 3
 
 
-def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:
+def test_rows_that_end_with_a_part_have_the_same_losses_and_fewer_tokens() -> None:
     parts = [Part(), Part(tuple(range(2, 5)))]
     evidences = [Evidence(scorer(), ()).for_part(part) for part in parts]
     rows, tokens = [], []
@@ -565,7 +583,7 @@ def test_rows_that_end_early_say_the_same_up_to_there_and_read_less() -> None:
     assert np.isnan(rows[1][:, 5:]).all()
 
 
-def test_a_row_that_says_more_serves_for_less_and_of_several_the_longest_is_scored() -> None:
+def test_the_longest_row_of_several_parts_serves_all_of_them() -> None:
     evidence = Evidence(scorer(), ())
     parts = [Part(tuple(range(start, start + 3))) for start in (3, 9, 6)]
     evidence.fetch(evidence.for_part(part).request_without([1]) for part in parts)
@@ -579,7 +597,7 @@ def test_a_row_that_says_more_serves_for_less_and_of_several_the_longest_is_scor
     assert evidence.scorer.usage.scored_tokens == before
 
 
-def test_a_part_alone_is_said_right_after_the_prompt_of_its_sources() -> None:
+def test_a_part_without_earlier_text_is_scored_right_after_the_prompt() -> None:
     target = scorer(response="It rained. The hall burned.", language_model=built("llama"))
     evidence, ids = Evidence(target, ()), target.generation.response_ids
     start = target.response.tokens_in((11, 27)).start

@@ -14,11 +14,12 @@ Worth = Callable[[frozenset[int]], Mapping[int, float]]
 
 
 class Scripted:
-    """A real scorer, but for the ablations of its sources: `worth` gives their log-likelihoods.
+    """A real scorer, except for ablations of its sources: `worth` gives their log-likelihoods.
 
-    It maps the sources that are left to the nats by which some response tokens are more likely than
-    without any source. `left` are the sources that were left, row by row, in
-    `num_calls` calls. With `real_bare`, the row without the whole context is what the model says.
+    It maps the sources that a row keeps to the nats by which some response tokens are more likely
+    than without any source. `kept_by_row` has these sources for each scored row, and `num_calls`
+    counts the calls. After `most_rows`, the budget is over. With `real_bare`, the model scores the
+    row without any documents.
     """
 
     def __init__(self, scorer: Scorer, worth: Worth, *, real_bare: bool = False) -> None:
@@ -26,7 +27,7 @@ class Scripted:
         self._worth = worth
         self._present = frozenset(scorer.context.present)
         self._real_bare = real_bare
-        self.left: list[frozenset[int]] = []
+        self.kept_by_row: list[frozenset[int]] = []
         self.scored: dict[Request, ScoredRow] = {}
         self.num_calls = 0
         self.most_rows: int | None = None
@@ -74,13 +75,13 @@ class Scripted:
                 continue
             is_bare = ablation == self._scorer.context.without_documents
             kept = frozenset() if is_bare else self._present - ablation.source_ids
-            late = self.most_rows is not None and len(self.left) >= self.most_rows
+            late = self.most_rows is not None and len(self.kept_by_row) >= self.most_rows
             row = np.full(len(full), np.nan) if late else self._row(kept)
             if ablation.kept_response is not None:
                 row[[i for i in range(len(full)) if i not in ablation.kept_response]] = np.nan
             rows.append(row)
             if not late:
-                self.left.append(kept)
+                self.kept_by_row.append(kept)
         return LogLikelihoods(
             full, np.array(rows), tuple(request.recompute is None for request in requests)
         )

@@ -164,11 +164,11 @@ def summary(verdict: Verdict | Postponed) -> str:
     [*(CITED | ELSEWHERE | UNDECIDED).values()],
     ids=[*(CITED | ELSEWHERE | UNDECIDED)],
 )
-def test_the_verdict_that_follows(given: Measurements, expected: str) -> None:
+def test_the_verdict_on_measurements(given: Measurements, expected: str) -> None:
     assert summary(decide(given, LIMITS)) == expected
 
 
-def test_a_citation_s_numbers_are_the_verdict_s() -> None:
+def test_the_verdict_has_the_numbers_of_its_citation() -> None:
     verdict = decide(carried(IN_PART), LIMITS)
     assert verdict == Verdict(
         start=0,
@@ -194,7 +194,7 @@ def test_a_citation_s_numbers_are_the_verdict_s() -> None:
         (SourceSet((3, 5)), (3, 5), "together"),
     ],
 )
-def test_what_would_do_in_the_place_of_a_turn(
+def test_sources_that_could_replace_a_turn_are_cited(
     found: SourceSet, cited: tuple[int, ...], relation: str
 ) -> None:
     verdict = decide(measured(earlier=replace(TURN, replaced_by=found)), LIMITS)
@@ -214,7 +214,7 @@ def test_what_would_do_in_the_place_of_a_turn(
         (carried(citing(), in_prompt=Postponed.PROMPT), None),
     ],
 )
-def test_only_what_may_decide_is_asked_for(
+def test_a_postponed_measurement_is_requested_only_if_it_may_decide(
     given: Measurements, postponed: Postponed | None
 ) -> None:
     decided = decide(given, LIMITS)

@@ -129,7 +129,7 @@ SHIPS, SALT, STOP = 4, 20, 24
 """Tokens of the response: the first letters of two of its words, and its full stop."""
 
 
-def test_a_source_that_suffices_is_cited() -> None:
+def test_a_source_that_is_enough_is_cited() -> None:
     """The measured effects are in the scores."""
     judgement = judged({3: 9.0}, reliance=10.0)
     (verdict,) = judgement.verdicts
@@ -150,7 +150,7 @@ def test_a_distractor_that_lacks_a_word_is_not_either() -> None:
     assert (verdict.kind, verdict.source_ids) == ("grounded", (0,))
 
 
-def test_a_source_without_which_the_few_lose_a_word_decides_it_though_all_others_keep_it() -> None:
+def test_a_member_is_cited_for_a_word_that_the_other_members_lose() -> None:
     """Source 7 was still among the few when 8 could not be left out."""
 
     def worth(kept: Ids) -> dict[int, float]:
@@ -164,7 +164,9 @@ def test_a_source_without_which_the_few_lose_a_word_decides_it_though_all_others
 
 @pytest.mark.parametrize(("share", "kind"), [(0.71, "redundant"), (0.69, "open")])
 @pytest.mark.parametrize("made_up_for", [True, False])
-def test_a_group_is_cited_if_it_suffices(share: float, made_up_for: bool, kind: str) -> None:
+def test_a_group_is_cited_if_it_is_enough_even_if_others_replace_it(
+    share: float, made_up_for: bool, kind: str
+) -> None:
     """Whether or not others make up for it."""
     group = {3, 5, 6}
 
@@ -197,7 +199,7 @@ def test_a_neighbour_that_only_gives_the_subject_is_not_cited(
     assert verdict.in_part == in_part
 
 
-def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
+def test_numbers_that_the_model_never_expects_are_invented() -> None:
     """With the context or without; but the currency is in two sources."""
     target = scorer(response="It costs 84 talers.", language_model=other_chat())
     number, currency = 9, 12
@@ -243,7 +245,7 @@ def test_a_group_that_the_budget_left_undecided(
         (3, 0.0, 2.1, 12.1, "grounded"),
     ],
 )
-def test_a_word_that_is_not_expected_needs_no_source_but_one_that_holds_it(
+def test_an_unexpected_word_counts_only_for_a_source_that_has_it(
     source: int, against: float, surprise: float, reliance: float, kind: str
 ) -> None:
     """Expected neither with the context nor without, 'ships' may be invented; 3 holds it.
@@ -270,7 +272,7 @@ def test_each_of_two_sources_and_either() -> None:
     assert verdict.kept == pytest.approx(1.0)
 
 
-def test_open_where_the_reliance_was_not_measured() -> None:
+def test_a_sentence_is_open_if_its_reliance_was_not_measured() -> None:
     """The judge measures it if the method did not and the budget allows it."""
     target = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
     judgement = judged({3: 9.0}, reliance=None, target=target)
@@ -323,9 +325,7 @@ def without_the_last(before: str = "", after: str = "Who came?", *more: str) -> 
 
 @pytest.mark.parametrize("reliance", [2.9, -5.0])
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_a_document_that_was_dropped_has_no_part_in_any_sentence(
-    prompt: str, reliance: float
-) -> None:
+def test_a_document_that_was_dropped_causes_no_sentence(prompt: str, reliance: float) -> None:
     target = without_the_last(*PROMPTS[prompt])
     assert verdict_of({3: 1.0}, reliance=reliance, target=target).kind == "unsupported"
     assert verdict_of({3: 9.0}, reliance=8.0, target=target).kind == "grounded"
@@ -376,7 +376,7 @@ def test_judging_takes_as_many_tokens_again_as_the_scores() -> None:
 
 
 @pytest.mark.parametrize("budget", [None, Budget(tokens=10**9), Budget(seconds=10**6)])
-def test_no_budget_ran_out_where_judging_reached_its_own_limit(budget: Budget | None) -> None:
+def test_the_limit_of_judging_is_not_called_a_budget(budget: Budget | None) -> None:
     options = VerdictOptions(min_tokens=1, token_share=0.01)
     model = other_chat()
     attribution = Attributor(
@@ -433,7 +433,9 @@ def test_follows_from_an_earlier_sentence() -> None:
     [(9.0, ["grounded", "follows"]), (0.5, ["unsupported", "grounded"])],
     ids=["that cites a source", "for which no cause was found"],
 )
-def test_a_source_that_suffices_or_an_earlier_sentence(earlier: float, kinds: list[str]) -> None:
+def test_an_earlier_sentence_with_a_cause_comes_before_a_source_that_is_enough(
+    earlier: float, kinds: list[str]
+) -> None:
     """The second sentence does not need the source: all others together suffice, too."""
     target = scorer(response="The ships came. They had salt.", language_model=other_chat())
 
@@ -455,7 +457,7 @@ def test_a_source_that_suffices_or_an_earlier_sentence(earlier: float, kinds: li
     ],
     ids=["what follows is judged by what it follows from", "a list speaks of the whole answer"],
 )
-def test_a_marker_beside_the_sentence_that_relies_on_a_source(
+def test_a_marker_is_audited_by_the_sentence_that_its_sentence_follows(
     response: str, kinds: list[str]
 ) -> None:
     options = with_limits(Limits(min_follows=2.0, max_unexplained=inf))
@@ -468,14 +470,14 @@ def test_a_marker_beside_the_sentence_that_relies_on_a_source(
     assert len({*expected.values()}) == 2
 
 
-def test_no_source_and_no_earlier_sentence_is_ruled_out_beyond_the_budget() -> None:
+def test_sentences_are_open_beyond_the_budget() -> None:
     response = "The ships came. They had salt."
     target = exhausted(scorer(response=response, language_model=other_chat(), budget=10**9))
     verdicts = judged({3: 1.0}, reliance=0.5, target=target, real=True).verdicts
     assert [(verdict.kind, verdict.reason) for verdict in verdicts] == [("open", "budget")] * 2
 
 
-def test_from_the_conversation() -> None:
+def test_a_sentence_from_the_conversation() -> None:
     turns = ("My name is Brennick.", "Hello Brennick.")
     prompt = [
         {"role": "user", "content": turns[0]},
@@ -504,7 +506,7 @@ def test_markers_are_audited_and_are_no_part_of_the_sentence() -> None:
 
 
 @pytest.mark.parametrize("fragment", ["They", "- Many letters,"])
-def test_a_fragment_in_which_the_answer_was_cut_is_not_held_against_the_context(
+def test_a_fragment_at_which_the_answer_was_cut_is_open(
     fragment: str,
 ) -> None:
     whole = scorer(response=f"The ships came.\n{fragment}", language_model=other_chat())
