@@ -83,6 +83,7 @@ def _page(
     pages = draw_pages(file, pdf, _pages(pdf, marked, document), marked) if pdf else ()
     titled = document.title and document.title == document.metadata.get("title")
     template = page_templates().get_template("document_page.html")
+    style = page_part("answer.css").replace(":host {", ":root {")
     return template.render(
         name=file.name,
         title=title_of(document) if titled else file.name,
@@ -94,7 +95,7 @@ def _page(
         count=len(pdf.pages) if pdf else 0,
         sentence=on_one_line(sentence),
         is_found=is_found,
-        style=Markup(_style()),
+        style=Markup(style + page_part("document_page.css")),
         script=Markup(script_of("document_page")),
     )
 
@@ -164,11 +165,6 @@ def _sentence(attribution: Result, index: int | None) -> str:
     if index is None or index not in range(len(sentences)):
         return ""
     return attribution.response[sentences[index].start : sentences[index].end]
-
-
-def _style() -> str:
-    """The element's own style, for a page."""
-    return page_part("answer.css").replace(":host {", ":root {") + page_part("document_page.css")
 
 
 def _content(text: str, name: str, marked: Sequence[Interval]) -> Markup:

@@ -17,7 +17,7 @@ from attribot_rag.context.splitting.blocks import TAG, without_tags
 from attribot_rag.context.text import Interval, merge, subtract, words
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Basis, Citations, CitedSentence, Marker, Provenance, Result, cite
-from attribot_rag.result.answer_text import on_one_line, runs
+from attribot_rag.result.answer_text import adjacent_groups, on_one_line
 from attribot_rag.result.citations import Mark, is_in_json, mark_of, named_mark
 from attribot_rag.result.remarks import (
     CAUSE_REMARKS,
@@ -331,7 +331,7 @@ def own_markers(
     if markers == "written":
         return OwnMarkers()
     parts = {place for place in by_place if is_part(text, *place)}
-    for run in runs(text, merge(by_place), _BETWEEN_MARKERS):
+    for run in adjacent_groups(text, merge(by_place), _BETWEEN_MARKERS):
         if _is_in_phrase(attribution, sentence, *run[0]):
             parts.update(place for place in run if place in by_place)
     if markers == "removed":
@@ -425,7 +425,7 @@ def _remarks(wrong: Sequence[Marker], basis: Basis) -> Iterator[str]:
 def spaces_and(text: str, markers: Iterable[Interval]) -> list[Interval]:
     """The characters of markers, of separators between them, and of the space before them."""
     removed = []
-    for run in runs(text, merge(markers), _BETWEEN_MARKERS):
+    for run in adjacent_groups(text, merge(markers), _BETWEEN_MARKERS):
         start, end = run[0][0], run[-1][1]
         begins_line = not text[:start].rpartition("\n")[2].strip()
         ends_line = not text[end:].partition("\n")[0].strip()

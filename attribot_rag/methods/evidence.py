@@ -90,7 +90,8 @@ class Evidence:
         self._parts: dict[tuple[int, int], PartEvidence] = {}
         self.parts_alone: dict[PartEvidence, None] = {}
         """The evidence that excludes the text before its part now."""
-        self._requested: set[Request] = set()
+        self.requested: set[Request] = set()
+        """The rows that searches requested. Other rows are scored only by chance."""
         self.longest: dict[Request, Request] = {}
         """By a row of the whole response: the scored row with the same prompt and most of it."""
 
@@ -103,14 +104,10 @@ class Evidence:
             self._parts[first, end] = PartEvidence(self, range(first, end))
         return self._parts[first, end]
 
-    def is_requested(self, request: Request) -> bool:
-        """Whether a search requested this row. Other rows are scored only by chance."""
-        return request in self._requested
-
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows in one batch. A masked row is left out if its exact row is known."""
         requested = dict.fromkeys(requests)
-        self._requested.update(requested)
+        self.requested.update(requested)
         self.prefetch.end_step()
         if missing := self._missing(requested):
             taken = self._missing(self.prefetch.take())
@@ -160,7 +157,7 @@ class Evidence:
         """The scores, with measured rows in place of estimates."""
         rows, exact = list(scores.token_scores), list(scores.exact)
         estimated = list(scores.estimated or (False,) * len(rows))
-        requested = {_with_response(request, None) for request in self._requested}
+        requested = {_with_response(request, None) for request in self.requested}
         request_without = self.of_whole_answer.request_without
         for unit in range(len(rows)):
             ways = {request_without([unit]), request_without([unit], exact=True)} & requested
@@ -301,7 +298,7 @@ class PartEvidence:
     def requested_loss_with_only(self, units: Collection[int]) -> TokenScores | None:
         """As `loss_with_only`, but None for a row that no search requested."""
         request = self.request_with_only(units)
-        return self._loss(request) if self.answer.is_requested(request) else None
+        return self._loss(request) if request in self.answer.requested else None
 
     def _loss(self, request: Request) -> TokenScores | None:
         scored = self.scorer.scored
@@ -310,10 +307,6 @@ class PartEvidence:
         if (full := scored.get(Request(self._alone))) is None:
             return None
         return tuple(lost - other for lost, other in zip(row.loss, full.loss, strict=True))
-
-    def fetch(self, requests: Iterable[Request]) -> None:
-        """As `Evidence.fetch`."""
-        self.answer.fetch(requests)
 
     def fetch_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
         """Fetch the rows without one set of units at a time."""

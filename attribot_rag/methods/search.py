@@ -10,14 +10,7 @@ from itertools import chain, combinations, islice, zip_longest
 from typing import TYPE_CHECKING
 
 from attribot_rag.context.context import group
-from attribot_rag.methods.base import (
-    Part,
-    SourceSet,
-    TokenScores,
-    answer_parts,
-    best,
-    total,
-)
+from attribot_rag.methods.base import Part, SourceSet, TokenScores, answer_parts, best, total
 from attribot_rag.methods.evidence import Evidence, PartEvidence, PartLosses, Search
 from attribot_rag.methods.limits import Limits
 from attribot_rag.methods.necessity import BudgetEnded, Necessity, UnitOrder
@@ -34,7 +27,6 @@ def find_sources(
     evidence: Evidence,
     order: UnitOrder,
     limits: Limits,
-    *,
     needs_no_search: Callable[[Part], Search[bool]] | None = None,
 ) -> list[SourceSet]:
     """The sources of each part of one answer: the smallest set that keeps its likelihood.

@@ -156,7 +156,9 @@ class AnswerMarks:
         return sorted((*self.trailing, *self.leading))
 
 
-def runs(text: str, spans: Iterable[Interval], between: re.Pattern[str]) -> list[list[Interval]]:
+def adjacent_groups(
+    text: str, spans: Iterable[Interval], between: re.Pattern[str]
+) -> list[list[Interval]]:
     """Groups of spans. Within a group, only text that matches `between` separates them."""
     groups: list[list[Interval]] = []
     for span in spans:
@@ -176,7 +178,7 @@ def markers_lead(text: str, markers: Sequence[Interval], texts: Sequence[str]) -
     cited_by = dict(zip(markers, texts, strict=True))
     groups = [
         (group[0][0], group[-1][1], " ".join(map(cited_by.__getitem__, group)))
-        for group in runs(text, markers, IN_RUN)
+        for group in adjacent_groups(text, markers, IN_RUN)
     ]
     begins = bool(groups) and not any(map(str.isalpha, text[: groups[0][0]]))
     free = [group for group in groups if _is_free(text, group[0])]

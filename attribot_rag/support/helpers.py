@@ -86,7 +86,7 @@ def helper_or_none(model: Any) -> Helper | None:
     """A helper made of a model, or None. Raises InvalidInput for another kind of classifier."""
     if isinstance(model, Entailment | Similarity):
         return model
-    if _embeds(model):
+    if any(callable(getattr(model, name, None)) for name in _EMBED):
         return Similarity(model)
     is_named = hasattr(getattr(getattr(model, "model", None), "config", None), "id2label")
     if is_named and (_is_pipeline(model) or hasattr(model, "predict")):
@@ -210,10 +210,6 @@ class Similarity:
 
 _EMBED = ("embed_documents", "get_text_embedding_batch")
 """The methods that embed texts, in LangChain and in LlamaIndex."""
-
-
-def _embeds(model: Any) -> bool:
-    return any(callable(getattr(model, name, None)) for name in _EMBED)
 
 
 def _cosine(one: Vector, other: Vector) -> float:

@@ -273,11 +273,7 @@ class _SentenceJudge:
         parts = [self._parts[index] for index in indices]
         with self._without_limit():
             found = find_sources(
-                parts,
-                self._evidence,
-                self._order,
-                self._limits,
-                needs_no_search=self._needs_no_search,
+                parts, self._evidence, self._order, self._limits, self._needs_no_search
             )
         return dict(zip(indices, found, strict=True))
 
@@ -435,7 +431,8 @@ class CitationFinder:
         evidence = self._evidence
         sets = [(unit,) for unit in source_ids] if relation == "each" else [tuple(source_ids)]
         alone = found.members if relation == "either" else source_ids
-        evidence.fetch([*map(evidence.request_without, sets), evidence.request_with_only(alone)])
+        requests = [*map(evidence.request_without, sets), evidence.request_with_only(alone)]
+        evidence.answer.fetch(requests)
         return Citation(
             source_ids=tuple(source_ids),
             relation=relation,
@@ -462,7 +459,7 @@ class CitationFinder:
         """Whether the sentence keeps enough with only these, or loses the rest without them."""
         losses, evidence = self._losses, self._evidence
         most = (1 - self._limits.kept_share) * losses.reliance
-        evidence.fetch([evidence.request_with_only(deciding)])
+        evidence.answer.fetch([evidence.request_with_only(deciding)])
         loss = evidence.loss_with_only(deciding)
         if loss is not None and losses.of_part(loss) <= most:
             return True

@@ -14,7 +14,13 @@ from attribot_rag.context import Context, Document
 from attribot_rag.context.splitting.blocks import json_in, json_values
 from attribot_rag.context.text import Interval, at, merge, overlapping, same_word, subtract, words
 from attribot_rag.result import Marker
-from attribot_rag.result.answer_text import IN_RUN, AnswerMarks, markdown, markers_lead, runs
+from attribot_rag.result.answer_text import (
+    IN_RUN,
+    AnswerMarks,
+    adjacent_groups,
+    markdown,
+    markers_lead,
+)
 from attribot_rag.verdicts.marker_syntax import (
     KnownLabels,
     WrittenMarker,
@@ -145,7 +151,7 @@ def _written(
         if markers and start < markers[-1].end:
             continue
         latest = [*(marker.span for marker in markers[-_MAX_RUN:]), (start, end)]
-        run = runs(response, latest, IN_RUN)[-1][0][0]
+        run = adjacent_groups(response, latest, IN_RUN)[-1][0][0]
         is_label = found.labels and (follows_another or found.is_called or is_known)
         if is_label and not _is_copied(response, run, end, documents):
             is_usual = is_usual or is_known
@@ -157,7 +163,8 @@ def _written(
 def _with_markup(response: str, markers: Sequence[WrittenMarker]) -> Iterator[WrittenMarker]:
     """The markers with the mark-up around each marker, or around several neighbours."""
     spans: list[Interval] = []
-    for run in runs(response, [_around(response, *marker.span) for marker in markers], IN_RUN):
+    around = (_around(response, *marker.span) for marker in markers)
+    for run in adjacent_groups(response, around, IN_RUN):
         start, end = _around(response, run[0][0], run[-1][1])
         run[0] = start, run[0][1]
         run[-1] = run[-1][0], end
@@ -321,7 +328,7 @@ class _Lines:
         lines: list[Interval] = []
         missing: list[WrittenMarker] = []
         definitions: dict[str, tuple[int, ...]] = {}
-        for first, last in self._runs():
+        for first, last in self._line_groups():
             entries = [self._entries[i] for i in range(first, last) if i in self._entries]
             begin = self._title(first)
             if not self._is_list(entries, begin, first):
@@ -369,7 +376,7 @@ class _Lines:
             leads, titled = _LEADS.match(before), _TITLED.match(before)
             if not leads and not (titled and len(words(titled["title"])) <= _MAX_TITLE_WORDS // 2):
                 return None
-            own = runs(text, spans, IN_RUN)[0] if leads else spans
+            own = adjacent_groups(text, spans, IN_RUN)[0] if leads else spans
             labels = (*chain(*(marker.labels for marker in markers[: len(own)])),)
             rest = "".join(text[slice(*part)] for part in subtract((own[0][0], end), own))
             is_defined = text.startswith("[^", own[0][0]) and text.startswith(":", own[-1][1])
@@ -421,7 +428,7 @@ class _Lines:
     def _said_by_documents(self) -> list[str]:
         return [f" {' '.join(words(document.text.casefold()))} " for document in self.documents]
 
-    def _runs(self) -> Iterator[Interval]:
+    def _line_groups(self) -> Iterator[Interval]:
         """Lines [first, last) that begin with labels, with blank and continued lines between."""
         run: list[int] = []
         for index in range(len(self._starts) - 1):

@@ -349,7 +349,7 @@ def test_numbers_stand_after_a_sentence_and_what_to_look_at(
     page = view(data)
     expect(chips(page)).to_have_text(shown)
     expect(page.locator(".answer .value")).to_have_text(values)
-    has_line = re.match("(This stands|Das steht) in ", page.locator(".trust").inner_text())
+    has_line = re.match("Supported by |Das steht in ", page.locator(".trust").inner_text())
     assert bool(has_line) == bool(trusted)
 
 

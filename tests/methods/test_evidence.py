@@ -30,7 +30,7 @@ def asking(*steps: Sequence[Request]) -> Search[int]:
 def test_searches_advance_to_missing_rows_before_anything_is_scored() -> None:
     evidence = evidence_of()
     known, first, second = (evidence.request_without([unit]) for unit in range(3))
-    evidence.fetch([known])
+    evidence.answer.fetch([known])
     before = passes(evidence.scorer)
     assert evidence.answer.in_rounds([asking([known], [first], [known]), asking([second], [])]) == [
         3,
@@ -44,14 +44,14 @@ def row_tokens() -> int:
     """The tokens of a row without a source."""
     evidence = evidence_of()
     before = evidence.scorer.usage.scored_tokens
-    evidence.fetch([evidence.request_without([0])])
+    evidence.answer.fetch([evidence.request_without([0])])
     return evidence.scorer.usage.scored_tokens - before
 
 
 def scored_beside(evidence: PartEvidence) -> list[bool]:
     """Whether each of the next five sources was left out in the pass of the first."""
     before = passes(evidence.scorer)
-    evidence.fetch([evidence.request_without([0])])
+    evidence.answer.fetch([evidence.request_without([0])])
     assert passes(evidence.scorer) == before + 1
     return [evidence.loss_without([unit]) is not None for unit in range(1, 6)]
 
@@ -59,7 +59,7 @@ def scored_beside(evidence: PartEvidence) -> list[bool]:
 def test_prefetched_rows_wait_for_the_next_pass_and_the_latest_come_first() -> None:
     evidence = evidence_of(pass_tokens=4 * row_tokens())
     evidence.prefetch.add(evidence.masked_requests_without([[1], [2]]))
-    evidence.fetch([])
+    evidence.answer.fetch([])
     evidence.prefetch.add(evidence.masked_requests_without([[3], [4]]))
     assert not any(evidence.loss_without([unit]) for unit in range(1, 6))
     assert scored_beside(evidence) == [True, False, True, True, False]
@@ -76,7 +76,7 @@ def test_no_row_is_generated_if_only_tokens_cost_time() -> None:
     evidence = evidence_of()
     rows = iter([evidence.request_without([1])])
     evidence.prefetch.add(rows)
-    evidence.fetch([evidence.request_without([0])])
+    evidence.answer.fetch([evidence.request_without([0])])
     assert next(rows) == evidence.request_without([1])
 
 
@@ -90,5 +90,5 @@ def test_a_row_is_made_once(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
 
     monkeypatch.setattr("attribot_rag.scoring.scorer.make_row", counted)
     evidence.prefetch.add(evidence.masked_requests_without([unit] for unit in range(1, 5)))
-    evidence.fetch([evidence.request_without([0])])
+    evidence.answer.fetch([evidence.request_without([0])])
     assert made == [evidence.request_without([unit]) for unit in range(1 + room)]

@@ -569,7 +569,7 @@ def test_rows_that_end_with_a_part_have_the_same_losses_and_fewer_tokens() -> No
             evidence.request_without([1, 2]),
             evidence.request_without([3]),
         ]
-        evidence.fetch(requests)
+        evidence.answer.fetch(requests)
         found = [
             evidence.loss_with_only([1]),
             evidence.loss_without([1, 2]),
