@@ -16,7 +16,7 @@ from attribot_rag._version import __version__
 from attribot_rag.annotation import Annotation
 from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup
 from attribot_rag.attributor.options import Options
-from attribot_rag.attributor.prompts import labels_of, location_notes, rag_prompt
+from attribot_rag.attributor.prompts import context_fields, location_notes, rag_prompt
 from attribot_rag.cached_property import cached_property
 from attribot_rag.context import ContextOptions, Document, TokenizedText
 from attribot_rag.errors import InvalidInput
@@ -111,11 +111,7 @@ class _Assembler:
             token_spans=response.token_spans,
             token_log_likelihoods=scores.token_log_likelihoods
             or (0.0,) * len(response.token_spans),
-            documents=context.documents,
-            not_located=context.not_located,
-            partly_located=context.partly_located,
-            **labels_of(context, judgement.markers),
-            sources=context.sources,
+            **context_fields(context, judgement.markers),
             token_scores=tuple(
                 row and tuple(None if math.isnan(score) else score for score in row)
                 for row in scores.token_scores
@@ -194,8 +190,8 @@ def _provenance(
         answered_by=answered_by or None,
         dtype=weights.dtype_name,
         device=weights.device_name,
-        implementation=scorer.implementation,
-        fallback=scorer.fallback,
+        implementation=scorer.prefix.name,
+        fallback=scorer.prefix.fallback,
         retokenized=generation.retokenized,
         prompt_tokens=len(generation.prompt_ids),
         prefilled_tokens=scorer.usage.prefilled_tokens,
@@ -206,7 +202,7 @@ def _provenance(
         flops=sum(usage.flops for usage in used),
         naive_tokens=row * (len(scorer.context.sources) + 1),
         expected_tokens=round(cost.target_tokens + cost.proxy_tokens),
-        self_check=session.self_check,
+        self_check=session.largest_difference,
         noise=weights.noise,
         options={
             **_plain(options.context or ContextOptions()),

@@ -244,8 +244,8 @@ class Attributor:
             attribution = run_attribution(
                 scorer, self.method, response, self.options, on_sentence, answered_by
             )
-            cache, version = scorer.prompt_cache
-            self.recorder.retire(scorer.generation, cache, version)
+            prefix = scorer.prefix
+            self.recorder.retire(scorer.generation, prefix.prompt_cache, prefix.model_version)
         self._generations[attribution.provenance] = generation.without_cache()
         if answered_by is not None and prompt is not None:
             self._read_prompts[attribution.provenance] = prompt

@@ -66,13 +66,7 @@ def locate_documents(
 ) -> Context:
     """Where the documents and the earlier turns are in the text of the prompt."""
     turns, message = turns_of(prompt)
-    return locate_context(
-        text,
-        documents,
-        options,
-        earlier_turns=turns,
-        message=message,
-    )
+    return locate_context(text, documents, options, earlier_turns=turns, message=message)
 
 
 def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
@@ -87,8 +81,8 @@ def turns_of(prompt: Prompt | None) -> tuple[tuple[str, ...], str]:
     return tuple(map(message_text, turns[:last])), message_text(turns[last])
 
 
-def labels_of(context: Context, markers: Sequence[Marker]) -> dict[str, Any]:
-    """What the prompt calls its documents: fields of an Attribution with these markers."""
+def context_fields(context: Context, markers: Sequence[Marker]) -> dict[str, Any]:
+    """Fields of an Attribution: the documents, and what the prompt calls them."""
     names = context.labels.names_for(marker.label for marker in markers)
     cited = {
         (marker.document, marker.number)
@@ -96,6 +90,10 @@ def labels_of(context: Context, markers: Sequence[Marker]) -> dict[str, Any]:
         if marker.document is not None and marker.number is not None
     }
     return {
+        "documents": context.documents,
+        "not_located": context.not_located,
+        "partly_located": context.partly_located,
+        "sources": context.sources,
         "prompt_numbers": context.labels.numbers_for(names, cited),
         "prompt_names": names,
     }

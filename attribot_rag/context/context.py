@@ -133,8 +133,8 @@ class Context:
     @cached_property
     def query_start(self) -> int:
         """Index of the first token after the last document."""
-        last = max((end for _, end in self.regions), default=0)
-        return self.prompt.tokens_in((0, last)).stop
+        documents_end = max((end for _, end in self.regions), default=0)
+        return self.prompt.tokens_in((0, documents_end)).stop
 
     def ablation_of_others(self, source_ids: Collection[int]) -> Ablation:
         """Ablate all other sources, and the text around documents that have no source left.
@@ -151,7 +151,7 @@ class Context:
             kept = [
                 (start, end)
                 for start, end in labelled
-                if any(first < end and start < last for first, last in places)
+                if any(place[0] < end and start < place[1] for place in places)
             ]
             if kept and kept[0] != labelled[0]:
                 start, end = kept[0]
@@ -184,10 +184,10 @@ class Context:
     def following_tokens(self, ablation: Ablation) -> list[int]:
         """Positions of the tokens after the ablated sources in the same stretch of documents."""
         stretches = (
-            (end, last)
+            (end, region_end)
             for _, end in self._places(ablation)
-            for first, last in self.regions
-            if first < end <= last
+            for region_start, region_end in self.regions
+            if region_start < end <= region_end
         )
         return [i for stretch in merge(stretches) for i in self.prompt.tokens_in(stretch)]
 
@@ -201,10 +201,11 @@ class Context:
     def _with_space_before(self, interval: Interval) -> Interval:
         """At the end of a document, the interval with the white space before it."""
         start, end = interval
-        for first, last in self.regions:
-            if first < start < last and not self.prompt.text[end:last].strip():
-                kept = self.prompt.text[first:start].rstrip()
-                return first + len(kept), last
+        for region_start, region_end in self.regions:
+            is_inside = region_start < start < region_end
+            if is_inside and not self.prompt.text[end:region_end].strip():
+                kept = self.prompt.text[region_start:start].rstrip()
+                return region_start + len(kept), region_end
         return interval
 
 
@@ -233,10 +234,10 @@ def _prompt_parts(
     text after the last document. Text before the question is the instructions. Text after it (a
     tool's answers) belongs to the earlier `turns`. Markup of the template is not separated.
     """
-    last = max((end for _, end in retrieved), default=0)
-    start, end = (message[0][0], message[-1][1]) if message else (last, length)
-    if start < last <= end:
-        start = last
+    documents_end = max((end for _, end in retrieved), default=0)
+    start, end = (message[0][0], message[-1][1]) if message else (documents_end, length)
+    if start < documents_end <= end:
+        start = documents_end
     taken = merge((*retrieved, *turns))
     return {
         "instructions": subtract((0, start), taken),
@@ -261,11 +262,11 @@ def with_labels(
     labels: set[str] = set()
     bounds = [*chain.from_iterable(turns)]
     for start, end in regions:
-        first, last = joined[-1] if joined else (0, -_MAX_GAP - 1)
-        is_near = start - last <= _MAX_GAP
-        if is_near and not any(last <= bound <= start for bound in bounds):
-            labels.add(_line_before(prompt, last, start))
-            joined[-1] = first, end
+        begin, done = joined[-1] if joined else (0, -_MAX_GAP - 1)
+        is_near = start - done <= _MAX_GAP
+        if is_near and not any(done <= bound <= start for bound in bounds):
+            labels.add(_line_before(prompt, done, start))
+            joined[-1] = begin, end
         else:
             joined.append((start, end))
     if "" in labels or not labels:

@@ -99,10 +99,12 @@ class DocumentLabels:
         taken = {*numbers.values(), *own.values()}
         unused = (number for number in count(1) if number not in taken)
         meant = {number for _, number in cited}
-        return {
-            i: own[i] if i in own else next(unused) if n in meant and (i, n) not in cited else n
-            for i, n in numbers.items()
-        }
+        for i, n in numbers.items():
+            if i in own:
+                numbers[i] = own[i]
+            elif n in meant and (i, n) not in cited:
+                numbers[i] = next(unused)
+        return numbers
 
 
 def document_labels(
@@ -113,13 +115,13 @@ def document_labels(
 ) -> DocumentLabels:
     """The labels of each document that is in the prompt.
 
-    `turns` are the characters of earlier turns, which separate retrievals. A
-    label stands before the document in the last retrieval that found it. Most documents have labels
-    of the same kind, and these differ between documents. A number without brackets could be a page,
-    so it must not exceed the number of documents, and there must be two of them. Counted labels (1,
-    2; A, B) start again in a later retrieval, and then no longer belong to earlier documents. If
-    several searches in one turn each count from 1, their documents share labels. Documents without
-    a number get unused ones, in the order of the prompt.
+    `turns` are the characters of earlier turns, which separate retrievals. A label stands before
+    the document in the last retrieval that found it. Most documents have labels of the same kind,
+    and these differ between documents. A number without brackets could be a page, so it must not
+    exceed the number of documents, and there must be two of them. Counted labels (1, 2; A, B) start
+    again in a later retrieval, and then no longer belong to earlier documents. If several searches
+    in one turn each count from 1, their documents share labels. Documents without a number get
+    unused ones, in the order of the prompt.
     """
     places = _document_places(sources)
     intervals = sorted({place for of_document in places.values() for place in of_document})

@@ -226,12 +226,12 @@ def ablate(
 
 @dataclass(frozen=True)
 class _Cut:
-    """Neighbouring removals. They touch the tokens [first, last) of the window [left, right)."""
+    """Neighbouring removals. They touch the tokens [start, stop) of the window [left, right)."""
 
     removed: tuple[Interval, ...]
     left: int
-    first: int
-    last: int
+    start: int
+    stop: int
     right: int
 
 
@@ -262,22 +262,22 @@ def _find_cuts(
     cuts: list[_Cut] = []
     for interval in removed:
         touched = prompt.tokens_touching(interval)
-        first, last = touched.start, max(touched.start, touched.stop)
-        left, right = first, last
+        start, stop = touched.start, max(touched.start, touched.stop)
+        left, right = start, stop
         while left > 0 and prompt.ids[left - 1] not in boundary_ids:
-            if first - left >= window and prompt.spans[left - 1] != prompt.spans[left]:
+            if start - left >= window and prompt.spans[left - 1] != prompt.spans[left]:
                 break
             left -= 1
         while right < len(prompt.ids) and prompt.ids[right] not in boundary_ids:
-            if right - last >= window and prompt.spans[right] != prompt.spans[right - 1]:
+            if right - stop >= window and prompt.spans[right] != prompt.spans[right - 1]:
                 break
             right += 1
         if cuts and left <= cuts[-1].right:
             joined = cuts.pop()
             intervals = (*joined.removed, interval)
-            cuts.append(_Cut(intervals, joined.left, joined.first, last, right))
+            cuts.append(_Cut(intervals, joined.left, joined.start, stop, right))
         else:
-            cuts.append(_Cut((interval,), left, first, last, right))
+            cuts.append(_Cut((interval,), left, start, stop, right))
     return cuts
 
 
@@ -287,8 +287,8 @@ def _replacement(
     """Ids for the window's tokens without the removed text, in step on both sides, or None."""
     boundary_ids = language_model.boundary_ids
     context = prompt.ids[max(0, cut.left - _CONTEXT) : cut.left]
-    before = prompt.ids[cut.left : cut.first]
-    after = prompt.ids[cut.last : cut.right]
+    before = prompt.ids[cut.left : cut.start]
+    after = prompt.ids[cut.stop : cut.right]
     pieces = list(_remaining_pieces(prompt, cut, boundary_ids))
     encoded: list[int] = []
     for piece in pieces:

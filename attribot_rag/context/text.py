@@ -326,11 +326,11 @@ def subtract(interval: Interval, removed: Sequence[Interval]) -> list[Interval]:
     """What remains of an interval without the removed ones, which are sorted."""
     start, end = interval
     kept = []
-    for first, last in removed:
-        if first < end and last > start:
-            if start < first:
-                kept.append((start, first))
-            start = max(start, last)
+    for gap_start, gap_end in removed:
+        if gap_start < end and gap_end > start:
+            if start < gap_start:
+                kept.append((start, gap_start))
+            start = max(start, gap_end)
     if start < end:
         kept.append((start, end))
     return kept

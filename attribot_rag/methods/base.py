@@ -193,12 +193,8 @@ def in_turn(rankings: Sequence[Sequence[int]]) -> list[int]:
 def scores_of(log_likelihoods: LogLikelihoods) -> Scores:
     """The scores of units, from the log-likelihoods under one ablation for each unit."""
     full = tuple(log_likelihoods.full.tolist())
-    exact = tuple(
-        bool(is_exact and scored)
-        for is_exact, scored in zip(log_likelihoods.exact, log_likelihoods.scored, strict=True)
-    )
     changes = tuple(log_likelihoods.changes)
-    return Scores(None if isnan(full[0]) else full, changes, exact)
+    return Scores(None if isnan(full[0]) else full, changes, log_likelihoods.exact)
 
 
 def answer_sentences(scorer: Scorer) -> list[range]:

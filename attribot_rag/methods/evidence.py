@@ -17,7 +17,7 @@ from attribot_rag.methods.limits import Limits
 from attribot_rag.scoring.row import Request
 
 if TYPE_CHECKING:
-    from attribot_rag.scoring import Reencoded, Scorer
+    from attribot_rag.scoring import Recomputed, Scorer
 
 Result = TypeVar("Result")
 # A search for one part. It yields the rows that it needs next, and goes on when they are scored.
@@ -212,7 +212,7 @@ class PartEvidence:
         self.prefetch = answer.prefetch
         self.can_mask = answer.can_mask
         self.tokens = tokens or range(0)
-        self._recompute: Reencoded | None = "question" if answer.can_mask else None
+        self._recompute: Recomputed | None = "question" if answer.can_mask else None
         self._only: dict[frozenset[int], Request] = {}  # by the sources that are kept
         self._to_end = self._alone = Ablation()
         if tokens:

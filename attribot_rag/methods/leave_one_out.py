@@ -14,7 +14,7 @@ from attribot_rag.methods.base import (
     check_count,
     scores_of,
 )
-from attribot_rag.scoring import Reencoded, Scorer
+from attribot_rag.scoring import Recomputed, Scorer
 from attribot_rag.scoring.row import check_recompute
 
 
@@ -51,7 +51,7 @@ class Masked(Method):
     after it.
     """
 
-    recompute: Reencoded = "question"
+    recompute: Recomputed = "question"
 
     def __post_init__(self) -> None:
         check_recompute(self.recompute)

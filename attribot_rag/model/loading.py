@@ -66,7 +66,8 @@ def load_model(
     if dtype is None and torch.device(device).type == "cpu":
         dtype = torch.float32
     in_ollama = _OllamaModel.of(name) if name.startswith(_OLLAMA) else None
-    location = in_ollama.weights if in_ollama else _location(name)
+    folder = smollm2_folder() if name == DEFAULT_MODEL else Path(os.path.expanduser(name))
+    location = in_ollama.weights if in_ollama else folder
     cached_only = True
     if not location.exists():
         cached_only = _only_cached(name)
@@ -90,10 +91,6 @@ def load_model(
     language_model = LocalModel(model, tokenizer)
     language_model.weights.dequantized = location.is_file()
     return language_model
-
-
-def _location(name: str) -> Path:
-    return smollm2_folder() if name == DEFAULT_MODEL else Path(os.path.expanduser(name))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from attribot_rag.model.language_model import LanguageModel
     from attribot_rag.scoring.backend import Backend as Backend
     from attribot_rag.scoring.local_backend import LocalBackend as LocalBackend
-    from attribot_rag.scoring.row import Reencoded as Reencoded
+    from attribot_rag.scoring.row import Recomputed as Recomputed
     from attribot_rag.scoring.row import Request as Request
     from attribot_rag.scoring.scorer import LogLikelihoods as LogLikelihoods
     from attribot_rag.scoring.scorer import Scorer as Scorer
@@ -28,7 +28,7 @@ else:
         {
             ".backend": ["Backend"],
             ".local_backend": ["LocalBackend"],
-            ".row": ["Reencoded", "Request"],
+            ".row": ["Recomputed", "Request"],
             ".scorer": ["LogLikelihoods", "Scorer"],
             ".session": ["Budget", "Meter", "Progress", "ScoringOptions", "Session", "Usage"],
         },

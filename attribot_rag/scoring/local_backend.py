@@ -32,7 +32,9 @@ from attribot_rag.scoring.packed import Packed, PackedAtOnce, most_tokens_at_onc
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Requested
 
-IMPLEMENTATIONS: tuple[type[LocalPrefix], ...] = (Packed, Cropped, Reference)
+Implementation = type[LocalPrefix]
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""
 
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
@@ -62,7 +64,7 @@ class LocalBackend(ForkSafe):
         self._model = model
         self._name = without_folder(model.name_or_path or type(model).__name__)
         self._probes = Probes(self, model)
-        self._logged: set[type[LocalPrefix]] = set()
+        self._logged: set[Implementation] = set()
         self._version = 0
         self._values: dict[Hashable, Any] = {}
         super().__init__()
@@ -110,13 +112,13 @@ class LocalBackend(ForkSafe):
         make = partial(make_twin, self._model, attention_function)
         return self.value(("twin", attention_function), make)
 
-    def make(self, kind: type[LocalPrefix], generation: Generation) -> LocalPrefix:
+    def make(self, implementation: Implementation, generation: Generation) -> LocalPrefix:
         """The prompt of a generation for an implementation, whether that is right or not."""
         # The values that a hook reads elsewhere may change while a cache lives.
         version = None if reads_elsewhere(self._model) else self.refresh()
         inference = self.value("inference mode", self._probes.runs_in_inference_mode)
-        twin = self.twin(kind.attention_function)
-        prefix = kind(twin, generation, self.twin(), inference=inference)
+        twin = self.twin(implementation.attention_function)
+        prefix = implementation(twin, generation, self.twin(), inference=inference)
         prefix.model_version = version
         return prefix
 
@@ -138,69 +140,71 @@ class LocalBackend(ForkSafe):
                 f"the prompt has tokens that stand for images or sounds (id {min(placeholders)}), "
                 "which are not scored; ask about the text alone"
             )
-        kinds = requested_kinds(implementation)
+        candidates = requested_implementations(implementation)
         unscorable = self.value("unscorable", self._probes.why_unscorable)
         if unscorable is not None:
             raise UnsupportedModel(f"the model {self._name!r} cannot be scored: {unscorable}")
         fallback: str | None = None
-        for kind in kinds:
-            reason = self.why_not(kind, generation)
+        for candidate in candidates:
+            reason = self.why_not(candidate, generation)
             if reason is None:
-                prefix = self.make(kind, generation)
-                prefix.pass_tokens = self._pass_price(kind, generation, pass_tokens)
+                prefix = self.make(candidate, generation)
+                prefix.pass_tokens = self._pass_price(candidate, generation, pass_tokens)
                 prefix.attends_at_once = prefix.pass_tokens > 0
-                prefix.why_no_masks = self.why_no_masks(kind, generation)
+                prefix.why_no_masks = self.why_no_masks(candidate, generation)
                 prefix.fallback = fallback
                 return prefix
             if implementation != "auto":
                 raise UnsupportedModel(
-                    f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
+                    f"{candidate.name!r} is not right for this model: {reason}; use 'auto'"
                 )
-            fallback = fallback or f"{kind.name}: {reason}"
+            fallback = fallback or f"{candidate.name}: {reason}"
         raise AssertionError("Reference refuses nothing")
 
     def changed_since(self, generation: Generation) -> bool:
         return generation.model_version not in (None, self.refresh())
 
-    def why_not(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
+    def why_not(self, implementation: Implementation, generation: Generation) -> str | None:
         """Why this implementation is not right for a generation; None if it is."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
-        reason = kind.why_not_for(self._model, num_tokens)
-        if reason is not None or kind is Reference:
+        reason = implementation.why_not_for(self._model, num_tokens)
+        if reason is not None or implementation is Reference:
             return reason
-        return self._why_probe_fails(kind, masked=False)
+        return self._why_probe_fails(implementation, masked=False)
 
-    def why_no_masks(self, kind: type[LocalPrefix], generation: Generation) -> str | None:
+    def why_no_masks(self, implementation: Implementation, generation: Generation) -> str | None:
         """Why this implementation cannot hide a part of the prompt; None if it can."""
         num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
         if rope_changes(self._model, num_prompt, num_prompt + num_response):
             return "its rotary frequencies change with the length while it answers"
-        reason = kind.why_no_masks_for(self._model)
-        return reason or self._why_probe_fails(kind, masked=True)
+        reason = implementation.why_no_masks_for(self._model)
+        return reason or self._why_probe_fails(implementation, masked=True)
 
     def _pass_price(
-        self, kind: type[LocalPrefix], generation: Generation, requested: int | None
+        self, implementation: Implementation, generation: Generation, requested: int | None
     ) -> int:
         """The price of a pass in tokens; 0 if layers cannot attend to all keys at once.
 
         Without that, a pass over many rows has about as many operations as a pass for each row.
         """
-        if not issubclass(kind, Packed):
+        if not issubclass(implementation, Packed):
             return 0
         price = self.pass_tokens if requested is None else requested
         if not price or any(self._why_probe_fails(PackedAtOnce, masked=x) for x in (False, True)):
             return 0
         return min(price, most_tokens_at_once(self.twin(), len(generation.prompt_ids)))
 
-    def _why_probe_fails(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
+    def _why_probe_fails(self, implementation: Implementation, *, masked: bool) -> str | None:
         """Why a probe rejects the implementation, or None. Each probe runs once."""
-        return self.value((kind, masked), lambda: self._run_probe(kind, masked=masked))
+        return self.value(
+            (implementation, masked), lambda: self._run_probe(implementation, masked=masked)
+        )
 
-    def _run_probe(self, kind: type[LocalPrefix], *, masked: bool) -> str | None:
+    def _run_probe(self, implementation: Implementation, *, masked: bool) -> str | None:
         run = self._probes.masked if masked else self._probes.exact
         problem: object
         try:
-            difference = run(kind)
+            difference = run(implementation)
         except Unsupported as error:
             return str(error)
         except FAILURES as error:
@@ -214,24 +218,26 @@ class LocalBackend(ForkSafe):
                 return None
             reason = f"a probe of it differs from the reference by {difference:.2g} nats"
             problem = reason
-        if not masked and kind not in self._logged:
-            self._logged.add(kind)
-            logger.warning("%s is not used for the model %s: %s", kind.name, self._name, problem)
+        if not masked and implementation not in self._logged:
+            self._logged.add(implementation)
+            logger.warning(
+                "%s is not used for the model %s: %s", implementation.name, self._name, problem
+            )
         return reason
 
 
-def requested_kinds(requested: Requested) -> tuple[type[LocalPrefix], ...]:
+def requested_implementations(requested: Requested) -> tuple[Implementation, ...]:
     """The implementations to try, fastest first. Raises InvalidInput for an unknown name."""
     if isinstance(requested, type) and issubclass(requested, LocalPrefix):
         return (requested,)
-    kinds = tuple(kind for kind in IMPLEMENTATIONS if requested in ("auto", kind.name))
-    if not kinds:
-        names = ", ".join(kind.name for kind in IMPLEMENTATIONS)
+    chosen = tuple(x for x in IMPLEMENTATIONS if requested in ("auto", x.name))
+    if not chosen:
+        names = ", ".join(x.name for x in IMPLEMENTATIONS)
         raise InvalidInput(
             f"unknown implementation {requested!r}; choose one of auto, {names}, a class of one's "
             "own, or for a served model server"
         )
-    return kinds
+    return chosen
 
 
 class Probes:
@@ -247,7 +253,7 @@ class Probes:
         ids = tuple(token_id for token_id in drawn if token_id not in placeholders)[:count]
         self._generation = Generation(ids[:_PROMPT_TOKENS], ids[_PROMPT_TOKENS:])
 
-    def exact(self, kind: type[LocalPrefix]) -> float:
+    def exact(self, implementation: Implementation) -> float:
         """Between an implementation and the reference."""
         generation = self._generation
         prompt = generation.prompt_ids
@@ -259,9 +265,9 @@ class Probes:
         truth = torch.cat(
             [self._full_prompt_scores, self._scores_of(Reference, generation, rows[1:])]
         )
-        return _largest_difference(self._scores_of(kind, generation, rows), truth)
+        return _largest_difference(self._scores_of(implementation, generation, rows), truth)
 
-    def masked(self, kind: type[LocalPrefix]) -> float:
+    def masked(self, implementation: Implementation) -> float:
         """Rows that hide nothing must equal the full prompt, other rows the reference.
 
         Gaps between recomputed tokens reveal an architecture that uses a token's place in the input
@@ -282,7 +288,7 @@ class Probes:
         plain = [_full_prompt_row(generation)]
         full = self._full_prompt_scores if takes_any_mask else reference.log_likelihoods(plain)
         truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
-        return _largest_difference(self._scores_of(kind, generation, rows), truth)
+        return _largest_difference(self._scores_of(implementation, generation, rows), truth)
 
     def runs_in_inference_mode(self) -> bool:
         """Whether the model runs in inference mode. With quanto's 4-bit weights, it does not."""
@@ -333,11 +339,11 @@ class Probes:
         return self._backend.value("plain probe", run)
 
     def _scores_of(
-        self, kind: type[LocalPrefix], generation: Generation, rows: Sequence[Row]
+        self, implementation: Implementation, generation: Generation, rows: Sequence[Row]
     ) -> Tensor:
-        make = partial(self._backend.make, kind, generation)
+        make = partial(self._backend.make, implementation, generation)
         is_plain = generation is self._generation  # its prompt is read only once
-        prefix = self._backend.value(("probed", kind), make) if is_plain else make()
+        prefix = self._backend.value(("probed", implementation), make) if is_plain else make()
         return prefix.log_likelihoods(rows)
 
 

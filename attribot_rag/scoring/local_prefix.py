@@ -125,7 +125,7 @@ class LocalPrefix(Prefix):
 
         return Batching(token_budget or default_budget(self.device, token), cost)
 
-    def _mask(self, row: Row, *, encoded: bool) -> Tensor | dict[str, Tensor]:
+    def _bias(self, row: Row, *, encoded: bool) -> Tensor | dict[str, Tensor]:
         """The numbers added to attention scores under a masked row, perhaps by type of layer.
 
         For the new tokens after a cache, or with `encoded` for the whole sequence. [1, 1, queries,
@@ -133,15 +133,15 @@ class LocalPrefix(Prefix):
         -inf.
         """
         positions = torch.tensor([*range(row.visible_end), *row.positions])
-        visible = visible_in(row)
+        mask = row_mask(row)
         if encoded:
             prompt = torch.ones(row.visible_end, len(positions)).tril_().bool()
-            visible = torch.cat([prompt, visible])
-        queries = positions[len(positions) - len(visible) :]
+            mask = torch.cat([prompt, mask])
+        queries = positions[len(positions) - len(mask) :]
         least = torch.finfo(self.twin.dtype).min
 
         def added(visibility: Visibility) -> Tensor:
-            inside = visible & (visibility.is_causal | visibility.visible(queries, positions))
+            inside = mask & (visibility.is_causal | visibility.mask(queries, positions))
             bias = torch.zeros(inside.shape, dtype=self.twin.dtype).masked_fill_(~inside, least)
             return bias[None, None].to(self.device)
 
@@ -189,7 +189,7 @@ class Reference(LocalPrefix):
         if not row.has_no_gap:
             positions = torch.tensor([[*range(row.visible_end), *row.positions]])
             inputs["position_ids"] = positions.to(self.device)
-            inputs["attention_mask"] = self._mask(row, encoded=True)
+            inputs["attention_mask"] = self._bias(row, encoded=True)
         scored = torch.arange(last - num_targets, last, device=self.device)
         return self.target_log_probabilities(self._logits(scored, **inputs), [row])
 
@@ -266,7 +266,7 @@ class Cropped(CachedPrefix):
         if row.has_no_gap:
             mask = torch.ones(1, start + num_new, dtype=torch.long, device=self.device)
         else:
-            mask = self._mask(row, encoded=False)
+            mask = self._bias(row, encoded=False)
         logits = self._logits(
             torch.arange(num_new, device=self.device)[-len(row.targets) :],
             attention_mask=mask,
@@ -322,21 +322,21 @@ def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCa
     return cache
 
 
-def visible_in(row: Row) -> Tensor:
+def row_mask(row: Row) -> Tensor:
     """Whether a new token of a row sees a position: bool [new tokens, visible_end + new tokens].
 
     The columns are the prompt's first `visible_end` positions and the new tokens.
     """
     width = row.visible_end
-    visible = torch.zeros(row.num_new, width + row.num_new, dtype=torch.bool)
-    visible[:, width:] = torch.ones(row.num_new, row.num_new).tril_().bool()
+    mask = torch.zeros(row.num_new, width + row.num_new, dtype=torch.bool)
+    mask[:, width:] = torch.ones(row.num_new, row.num_new).tril_().bool()
     done = 0
     for block in row.blocks:
         end = done + len(block.token_ids)
         for start, stop in block.segments:
-            visible[done:end, start:stop] = True
+            mask[done:end, start:stop] = True
         done = end
-    return visible
+    return mask
 
 
 def keeps_states(model: PreTrainedModel) -> bool:
@@ -394,7 +394,7 @@ class Visibility:
         """Whether a query sees every key before it."""
         return self.function is causal_mask_function
 
-    def visible(self, queries: Tensor, keys: Tensor) -> Tensor:
+    def mask(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Whether the query at one position sees the key at another: bool [queries, keys]."""
         zero = torch.zeros((), dtype=torch.long, device=self.device)
         queries, keys = queries.to(self.device), keys.to(self.device)

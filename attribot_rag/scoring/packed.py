@@ -205,7 +205,7 @@ class PackedLayout:
             visible = torch.from_numpy(seen)
             if not visibility.is_causal:
                 keys = torch.cat([torch.arange(num_cached), self.positions])
-                visible = visible & visibility.visible(self.positions, keys)
+                visible = visible & visibility.mask(self.positions, keys)
             bias = torch.zeros(visible.shape, dtype=dtype, device=device)
             bias.masked_fill_(~visible.to(device), float("-inf"))
             if self.observer is not None and self.observer.gates is not None:
@@ -257,19 +257,17 @@ class PackedBlock(NamedTuple):
         self, visibility: Visibility, positions: Tensor, device: torch.device
     ) -> Iterator[View]:
         """Views of pieces of the block. `positions` [tokens] belong to the sequence."""
-        for first in range(*self.span, _MASKED_QUERIES):
-            last = min(first + _MASKED_QUERIES, self.span[1])
-            queries = positions[first:last]
-            visible = visibility.visible(queries, positions[self.row_start : last])
-            own = Keys.from_mask(visible.tril(first - self.row_start), self.row_start, device)
+        for start in range(*self.span, _MASKED_QUERIES):
+            stop = min(start + _MASKED_QUERIES, self.span[1])
+            queries = positions[start:stop]
+            mask = visibility.mask(queries, positions[self.row_start : stop])
+            own = Keys.from_mask(mask.tril(start - self.row_start), self.row_start, device)
             assert own is not None, "every token sees itself"
             cached = (
-                Keys.from_mask(
-                    visibility.visible(queries, torch.arange(*segment)), segment[0], device
-                )
+                Keys.from_mask(visibility.mask(queries, torch.arange(*segment)), segment[0], device)
                 for segment in self.segments
             )
-            yield View((first, last), (own,), tuple(keys for keys in cached if keys is not None))
+            yield View((start, stop), (own,), tuple(keys for keys in cached if keys is not None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,16 +293,16 @@ class Keys:
     blind: Tensor | None = None
 
     @classmethod
-    def from_mask(cls, visible: Tensor, first: int, device: torch.device) -> Keys | None:
+    def from_mask(cls, mask: Tensor, first: int, device: torch.device) -> Keys | None:
         """The smallest interval with all keys that any query sees, with masks on the device.
 
-        `visible` [queries, keys] is on the CPU.
+        `mask` [queries, keys from `first` on] is on the CPU.
         """
-        columns = np.flatnonzero(visible.numpy().any(0))
+        columns = np.flatnonzero(mask.numpy().any(0))
         if not len(columns):
             return None
         start, end = int(columns[0]), int(columns[-1]) + 1
-        inside = visible[:, start:end]
+        inside = mask[:, start:end]
         blind = ~inside.numpy().any(1)
         return cls(
             (first + start, first + end),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attribot_rag.model.generation import Generation
     from attribot_rag.model.language_model import LanguageModel
 
-Reencoded = Literal["response", "question", "document", "rest"]
+Recomputed = Literal["response", "question", "document", "rest"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Request:
     """
 
     ablation: Ablation
-    recompute: Reencoded | None = None
+    recompute: Recomputed | None = None
 
 
 FULL_PROMPT = Request(Ablation())
@@ -164,14 +164,14 @@ def runs(positions: NDArray[np.int64]) -> list[Interval]:
 
 def check_recompute(recompute: str) -> None:
     """Raises InvalidInput unless masked ablation can encode these tokens again."""
-    if recompute not in get_args(Reencoded):
+    if recompute not in get_args(Recomputed):
         raise InvalidInput(
-            f"recompute={recompute!r}; choose one of {', '.join(get_args(Reencoded))}"
+            f"recompute={recompute!r}; choose one of {', '.join(get_args(Recomputed))}"
         )
 
 
 def masked_row(
-    context: Context, generation: Generation, ablation: Ablation, recompute: Reencoded
+    context: Context, generation: Generation, ablation: Ablation, recompute: Recomputed
 ) -> Row:
     """A row that hides the ablated tokens from the tokens that are encoded again.
 

@@ -17,7 +17,7 @@ from attribot_rag.cached_property import cached_property
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
 from attribot_rag.context.context import Unit, reduce_context
 from attribot_rag.errors import ScoringFailed, ScoringOutOfMemory, UnsupportedModel
-from attribot_rag.model.generation import Generation, PromptCache
+from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring.backend import (
     Backend,
@@ -29,7 +29,7 @@ from attribot_rag.scoring.backend import (
 )
 from attribot_rag.scoring.memory import REMEDY, unless_out_of_memory
 from attribot_rag.scoring.patching import Patch
-from attribot_rag.scoring.row import FULL_PROMPT, Reencoded, Request, Row, make_row, masked_row
+from attribot_rag.scoring.row import FULL_PROMPT, Recomputed, Request, Row, make_row, masked_row
 from attribot_rag.scoring.session import ScoringOptions, Session, Usage
 
 Matrix = npt.NDArray[np.float64]
@@ -52,7 +52,7 @@ class LogLikelihoods:
     exact: tuple[bool, ...]
 
     @property
-    def scored(self) -> tuple[bool, ...]:
+    def is_scored(self) -> tuple[bool, ...]:
         """For each ablation whether it was scored."""
         return tuple(bool(np.isfinite(row).any()) for row in self.ablated)
 
@@ -60,8 +60,8 @@ class LogLikelihoods:
     def changes(self) -> list[tuple[float, ...] | None]:
         """For each ablation the drop of each token's log-likelihood in nats; None if not scored."""
         return [
-            tuple((self.full - row).tolist()) if scored else None
-            for row, scored in zip(self.ablated, self.scored, strict=True)
+            tuple((self.full - row).tolist()) if is_scored else None
+            for row, is_scored in zip(self.ablated, self.is_scored, strict=True)
         ]
 
 
@@ -118,19 +118,9 @@ class Scorer:
         self.scored: dict[Request, ScoredRow] = {}
 
     @property
-    def implementation(self) -> str:
-        """The name of the implementation that scores."""
-        return self._engine.prefix.name
-
-    @property
-    def fallback(self) -> str | None:
-        """Why 'auto' does not use the fastest implementation for this model; None if it does."""
-        return self._engine.prefix.fallback
-
-    @property
-    def prompt_cache(self) -> tuple[PromptCache, int | None]:
-        """The cache of the prompt, and the version of the model that read it; empty if unread."""
-        return self._engine.prefix.prompt_cache, self._engine.prefix.model_version
+    def prefix(self) -> Prefix:
+        """The prompt and the implementation that scores after it."""
+        return self._engine.prefix
 
     @property
     def usage(self) -> Usage:
@@ -147,7 +137,7 @@ class Scorer:
     @property
     def why_no_masks(self) -> str | None:
         """Why masked ablation is not available here; None if it is."""
-        return self._engine.prefix.why_no_masks
+        return self.prefix.why_no_masks
 
     @property
     def can_mask(self) -> bool:
@@ -157,7 +147,7 @@ class Scorer:
     @property
     def sees_attention(self) -> bool:
         """Whether `estimate_effects` is available here."""
-        return self._engine.prefix.sees_attention
+        return self.prefix.sees_attention
 
     @property
     def num_spare_rows(self) -> int:
@@ -172,7 +162,7 @@ class Scorer:
             - self.context.query_start
             + len(self.generation.response_ids)
         )
-        return self._engine.prefix.pass_tokens // (_SPARE_ROW * tail)
+        return self.prefix.pass_tokens // (_SPARE_ROW * tail)
 
     def rows_for_one_pass(
         self, requests: Sequence[Request], prefetch: Iterable[Request]
@@ -182,7 +172,7 @@ class Scorer:
         The full prompt takes no room. This stops when not even a row as short as the shortest one
         so far would fit, because making a row to discard it costs time.
         """
-        prefix, made = self._engine.prefix, dict[Request, Row]()
+        prefix, made = self.prefix, dict[Request, Row]()
         room = shortest = prefix.pass_tokens
         for request in requests:
             if room < 0:
@@ -237,7 +227,7 @@ class Scorer:
         )
 
     def score(
-        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
+        self, ablations: Sequence[Ablation], *, recompute: Recomputed | None = None
     ) -> LogLikelihoods:
         """Log-likelihoods with nothing removed, and under each ablation that the budget allows.
 
@@ -548,7 +538,7 @@ class Engine:
             reference = self.backend.reference(self.generation)
             truth = reference.log_likelihoods([row]).double().numpy()[0]
         difference = float(np.nanmax(np.abs(truth - scored)))
-        self.session.self_check = max(difference, self.session.self_check or 0.0)
+        self.session.largest_difference = max(difference, self.session.largest_difference or 0.0)
         model = self.language_model
         limit = tolerance(model.dtype) + (model.weights.noise or 0.0)
         if difference > limit:

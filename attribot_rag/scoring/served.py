@@ -36,11 +36,8 @@ class ServedPrefix(Prefix):
         "its weights are on a server, which takes no masks and tells no attention"
     )
 
-    def __init__(
-        self, weights: ServedWeights, generation: Generation, pass_tokens: int = 0
-    ) -> None:
+    def __init__(self, weights: ServedWeights, generation: Generation) -> None:
         super().__init__(generation)
-        self.pass_tokens = pass_tokens
         self._weights = weights
         self._deadline: float | None = None
         self._is_cached = False
@@ -108,7 +105,9 @@ class ServedBackend:
                 f"implementation={implementation!r} needs the weights of {name!r}, "
                 "which are on a server; use 'auto' or 'server'"
             )
-        return ServedPrefix(self._weights, generation, pass_tokens or 0)
+        prefix = ServedPrefix(self._weights, generation)
+        prefix.pass_tokens = pass_tokens or 0
+        return prefix
 
     def reference(self, generation: Generation) -> Prefix:
         name = without_folder(self._weights.name)

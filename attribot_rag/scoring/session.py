@@ -228,14 +228,14 @@ class Session:
     """The budget, the progress and the usage of one attribution.
 
     `between_batches` runs before each forward pass, so that others can go first. It returns the
-    seconds that the budget does not count. `self_check` is the largest difference from the
-    reference in nats; None without a check.
+    seconds that the budget does not count. `largest_difference` from the reference is in nats; None
+    without a check.
     """
 
     meter: Meter = field(default_factory=Meter)
     progress: Progress = field(default_factory=Progress)
     between_batches: Callable[[], float] = lambda: 0.0
-    self_check: float | None = None
+    largest_difference: float | None = None
     usages: list[tuple[LanguageModel, Usage]] = field(default_factory=list)
 
     def before_batch(self) -> None:

@@ -1,3 +1,5 @@
+"""Attributions of prompts, responses and documents, recorded or not."""
+
 import copy
 import gc
 import weakref

@@ -1,3 +1,5 @@
+"""Prompts without some of their text, by any tokenizer."""
+
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +12,7 @@ from attribot_rag.context import TokenizedText
 from attribot_rag.context.prompt import ablate
 from attribot_rag.model.local_model import LocalModel
 
-each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
+with_every_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
 LONG = CORPUS.split("Die Stadt")[0]
 
 
@@ -39,7 +41,7 @@ def interval(text: str, part: str) -> tuple[int, int]:
     return start, start + len(part)
 
 
-@each_tokenizer
+@with_every_tokenizer
 @given(data=st.data(), special=st.booleans())
 def test_an_ablated_prompt_is_the_text_without_the_removed_characters(
     build: Callable[[], LocalModel], data: st.DataObject, special: bool
@@ -68,7 +70,7 @@ def test_byte_level_ids_are_those_of_the_ablated_text(data: st.DataObject, speci
     assert ablated.ids == afresh
 
 
-@each_tokenizer
+@with_every_tokenizer
 @pytest.mark.parametrize("part", ["👩", "\u200d", "約は", "🙂" * 30, "\u0301"])
 def test_cuts_between_the_tokens_of_characters(build: Callable[[], LocalModel], part: str) -> None:
     language_model = build()
@@ -79,7 +81,7 @@ def test_cuts_between_the_tokens_of_characters(build: Callable[[], LocalModel], 
     assert ablated.ids == language_model.encode(text.replace(part, "", 1))
 
 
-@each_tokenizer
+@with_every_tokenizer
 def test_a_chat_is_cut_between_its_special_tokens(build: Callable[[], LocalModel]) -> None:
     language_model = build()
     end = str(language_model.tokenizer.eos_token)
@@ -96,7 +98,7 @@ def test_a_chat_is_cut_between_its_special_tokens(build: Callable[[], LocalModel
     assert ablated.ids == (end_id, *language_model.encode("The river was open. "), end_id)
 
 
-@each_tokenizer
+@with_every_tokenizer
 @pytest.mark.parametrize("as_special", [True, False])
 def test_markers_in_a_document_stay_text_or_special_tokens(
     build: Callable[[], LocalModel], as_special: bool

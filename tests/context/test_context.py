@@ -1,3 +1,5 @@
+"""Documents located in a prompt, their sources, and the prompt without some of them."""
+
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any

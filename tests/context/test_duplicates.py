@@ -1,3 +1,5 @@
+"""Equal and nearly equal texts are one source."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

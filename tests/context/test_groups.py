@@ -1,3 +1,5 @@
+"""Units grouped by document, paragraph, passage, metadata or a function."""
+
 import pytest
 from support.tiny_models import byte_level
 

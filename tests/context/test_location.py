@@ -1,3 +1,5 @@
+"""The response as it was shown, and the characters of its tokens in it."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 from support.text_strategies import texts

@@ -1,3 +1,5 @@
+"""Places of whole documents in prompts that change white space, case, mark-up or letters."""
+
 import unicodedata
 
 import pytest

@@ -1,3 +1,5 @@
+"""The characters of a prompt that belong to documents."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""Texts cut into sentences, paragraphs and blocks, which keep every character."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""Which texts stand in a prompt, as a whole or in part."""
+
 from attribot_rag.context import texts_in_prompt
 
 SENTENCES = [f"House number {number} has a blue door." for number in range(6)]

@@ -1,3 +1,5 @@
+"""The text of token ids, and the characters of each token."""
+
 from collections.abc import Callable
 from itertools import accumulate
 
@@ -12,7 +14,7 @@ from attribot_rag.context import TokenizedText
 from attribot_rag.context.prompt import decoded_in_windows, token_anchors
 from attribot_rag.model.local_model import LocalModel
 
-each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
+with_every_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
 
 
 def assert_spans_cover(text: TokenizedText) -> None:
@@ -25,7 +27,7 @@ def assert_spans_cover(text: TokenizedText) -> None:
     assert reached == len(text.text)
 
 
-@each_tokenizer
+@with_every_tokenizer
 @given(data=st.data(), special=st.booleans())
 def test_spans_cover_the_decoded_text(
     build: Callable[[], LocalModel], data: st.DataObject, special: bool
@@ -57,7 +59,7 @@ def test_byte_fallback_ids_that_no_text_encodes_to_still_have_spans(ids: list[in
     assert_spans_cover(TokenizedText.of(ids, metaspace()))
 
 
-@each_tokenizer
+@with_every_tokenizer
 @given(data=st.data())
 def test_parts_of_the_text_share_out_its_tokens(
     build: Callable[[], LocalModel], data: st.DataObject
@@ -86,7 +88,7 @@ def test_a_broken_character_does_not_swallow_the_boundary_token_after_it() -> No
     assert tokens.spans == ((0, 1), (0, 1), (1, 11))
 
 
-@each_tokenizer
+@with_every_tokenizer
 def test_special_tokens_can_be_left_out(build: Callable[[], LocalModel]) -> None:
     language_model = build()
     end = language_model.tokenizer.eos_token

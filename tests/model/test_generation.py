@@ -1,3 +1,5 @@
+"""Generations: their ids, and caches of their prompts."""
+
 import pytest
 import torch
 

@@ -1,3 +1,5 @@
+"""Encoding and decoding by any model's tokenizer."""
+
 import os
 import threading
 from typing import Any

@@ -1,3 +1,5 @@
+"""Models loaded by name, path or file."""
+
 import shutil
 import socket
 import sys

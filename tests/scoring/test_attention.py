@@ -81,11 +81,11 @@ def by_hand(
             cached += [[i for a, b in block.segments for i in range(a, b)]] * len(block.token_ids)
         for index, position in enumerate(positions):
             at = torch.tensor([position])
-            old = [i for i in cached[index] if visibility.visible(at, torch.tensor([i]))]
+            old = [i for i in cached[index] if visibility.mask(at, torch.tensor([i]))]
             new = [
                 start + i
                 for i in range(index + 1)
-                if visibility.visible(at, torch.tensor([positions[i]]))
+                if visibility.mask(at, torch.tensor([positions[i]]))
             ]
             keys, values = (
                 torch.cat([old_tensor[0][:, old], new_tensor[0][:, new]], dim=1)
@@ -150,7 +150,7 @@ def test_more_queries_than_are_masked_at_a_time() -> None:
         for old, new in zip(cache, own, strict=True)
     )
     positions = torch.arange(CACHED + 1100)
-    visible = window.visible(positions[CACHED:], positions)
+    visible = window.mask(positions[CACHED:], positions)
     expected = torch.nn.functional.scaled_dot_product_attention(
         query, keys, values, attn_mask=visible
     )

@@ -24,7 +24,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_model import LocalModel
-from attribot_rag.scoring import LocalBackend, Reencoded, Scorer
+from attribot_rag.scoring import LocalBackend, Recomputed, Scorer
 from attribot_rag.scoring.local_prefix import Cropped, LocalPrefix, Reference
 from attribot_rag.scoring.packed import Packed, PackedAtOnce
 from attribot_rag.scoring.row import Row
@@ -110,7 +110,11 @@ def test_hiding_nothing_is_the_full_prompt_whatever_is_recomputed(
 def with_masks_by_hand(
     model: PreTrainedModel, generation: Generation, hidden: Sequence[int], first_new: int
 ) -> torch.Tensor:
-    """One pass over everything; what is new does not see what is hidden, nor out of its window."""
+    """One plain pass of the model, with a mask of four dimensions for each type of layer.
+
+    A layer sees all earlier tokens, those of its sliding window, or those of its chunk, as
+    transformers masks them. In all layers, the tokens from `first_new` on do not see the hidden.
+    """
     config = model.config.get_text_config(decoder=True)
     window = getattr(config, "sliding_window", None)
     size = getattr(config, "attention_chunk_size", None)
@@ -146,7 +150,7 @@ BY_HAND: list[tuple[str, Sequence[int]]] = [
 
 
 @pytest.mark.parametrize(("name", "hidden"), BY_HAND)
-def test_it_is_one_mask_whatever_windows_there_are(name: str, hidden: Sequence[int]) -> None:
+def test_masked_rows_equal_a_pass_with_masks_by_hand(name: str, hidden: Sequence[int]) -> None:
     generation = generation_for(architecture(name))
     row = Row.masked(generation, hidden, TAIL)
     expected = with_masks_by_hand(architecture(name).build(), generation, hidden, TAIL.start)
@@ -194,7 +198,7 @@ def test_other_architectures_that_cannot_be_masked(
 
 
 DOCUMENT = "The treaty was signed. It rained all day. Ships came. The hall burned down."
-RECOMPUTED: tuple[Reencoded, ...] = ("response", "question", "document", "rest")
+RECOMPUTED: tuple[Recomputed, ...] = ("response", "question", "document", "rest")
 
 
 def scorer_of(model: PreTrainedModel) -> Scorer:
@@ -243,7 +247,7 @@ def test_a_scorer_refuses_to_mask_and_says_what_to_use(name: str) -> None:
     assert scorer.why_no_masks == REFUSALS[name]
     with pytest.raises(UnsupportedModel, match=r"not available for this model: .*leave-one-out"):
         scorer.score([Ablation.of(0)], recompute="question")
-    assert scorer.score([Ablation.of(0)]).scored == (True,)
+    assert scorer.score([Ablation.of(0)]).is_scored == (True,)
 
 
 def test_masking_feeds_what_is_recomputed_and_no_more(without_positions: Scorer) -> None:

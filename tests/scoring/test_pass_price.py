@@ -155,12 +155,15 @@ def test_probes_share_passes_and_run_once() -> None:
     assert passes == [10, 0]
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+@pytest.mark.parametrize(
+    "architecture",
+    [architecture for architecture in ARCHITECTURES if architecture.expected == "packed"],
+    ids=lambda architecture: architecture.name,
+)
 def test_nothing_waits_for_the_device_within_a_pass(architecture: Architecture) -> None:
     backend = LocalBackend(model_of(architecture))
     generation = generation_for(architecture)
-    if backend.prefix_for(generation).name != "packed":
-        return
+    assert backend.prefix_for(generation).name == "packed"
     prompt = generation.prompt_ids
     rows = [
         replace(

@@ -6,7 +6,7 @@ from support.scorers import scorer as scorer_of
 from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation
-from attribot_rag.scoring import Reencoded, Scorer
+from attribot_rag.scoring import Recomputed, Scorer
 
 A = "The treaty was signed in the town hall."
 B = "The river was closed for two winters."
@@ -35,7 +35,7 @@ def test_rebased_is_the_shortened_prompt_made_by_hand(implementation: str) -> No
     assert np.allclose(scored.full, expected.full, atol=1e-4)
     assert np.allclose(scored.ablated, expected.ablated, atol=1e-4)
     assert scored.exact == expected.exact == (True,) * 3
-    dials: tuple[Reencoded, ...] = ("response", "question", "document")
+    dials: tuple[Recomputed, ...] = ("response", "question", "document")
     for recompute in dials:
         masked = rebased.score([Ablation.of(3)], recompute=recompute)
         expected = by_hand.score([Ablation.of(1)], recompute=recompute)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.backend import in_columns
-from attribot_rag.scoring.local_prefix import visible_in
+from attribot_rag.scoring.local_prefix import row_mask
 from attribot_rag.scoring.row import Row, TokenBlock, runs, with_response_tokens
 
 RESPONSE = (90, 91, 92)
@@ -106,7 +106,7 @@ def test_each_token_sees_the_segments_of_its_block(
     made: tuple[Generation, set[int], set[int]],
 ) -> None:
     row = Row.masked(*made)
-    visible = visible_in(row)
+    visible = row_mask(row)
     assert visible.shape == (row.num_new, row.visible_end + row.num_new)
     queries = [block for block in row.blocks for _ in block.token_ids]
     for index, block in enumerate(queries):

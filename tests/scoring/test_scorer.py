@@ -191,8 +191,8 @@ class Broken(Packed):
 def test_the_self_check_compares_with_the_reference() -> None:
     scorer = make_scorer(self_check=True)
     every_source(scorer)
-    assert scorer.session.self_check is not None
-    assert scorer.session.self_check < 1e-4
+    assert scorer.session.largest_difference is not None
+    assert scorer.session.largest_difference < 1e-4
     with pytest.raises(ScoringFailed, match="reference"):
         every_source(with_implementation(make_scorer(self_check=True), Wrong))
 

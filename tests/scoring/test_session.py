@@ -69,12 +69,12 @@ def test_a_token_budget_is_kept_after_what_is_spent_in_any_case(
     num_response = len(scorer.generation.response_ids)
     first = num_response + (num_prompt if implementation == "reference" else 0)
     assert scorer.session.meter.tokens <= max(tokens, prefilled + first)
-    assert scorer.session.meter.exhausted == (not all(result.scored))
+    assert scorer.session.meter.exhausted == (not all(result.is_scored))
     assert np.allclose(result.full, TRUTH.full, atol=1e-4)
-    for scored, row, truth in zip(result.scored, result.ablated, TRUTH.ablated, strict=True):
+    for scored, row, truth in zip(result.is_scored, result.ablated, TRUTH.ablated, strict=True):
         assert np.allclose(row, truth, atol=1e-4) if scored else np.isnan(row).all()
-    assert list(result.scored) == sorted(result.scored, reverse=True)
-    assert [row is None for row in result.changes] == [not scored for scored in result.scored]
+    assert list(result.is_scored) == sorted(result.is_scored, reverse=True)
+    assert [row is None for row in result.changes] == [not scored for scored in result.is_scored]
 
 
 @given(order=st.permutations(range(5)), tokens=st.integers(400, 1500))
@@ -82,8 +82,8 @@ def test_a_token_budget_is_kept_after_what_is_spent_in_any_case(
 def test_ablations_are_scored_in_the_order_of_the_request(order: list[int], tokens: int) -> None:
     scorer = make_scorer(Budget(tokens=tokens), token_budget=150)
     result = scorer.score([Ablation.of(index) for index in order])
-    num_done = sum(result.scored)
-    assert result.scored == (True,) * num_done + (False,) * (5 - num_done)
+    num_done = sum(result.is_scored)
+    assert result.is_scored == (True,) * num_done + (False,) * (5 - num_done)
     assert np.allclose(result.ablated[:num_done], TRUTH.ablated[order[:num_done]], atol=1e-4)
 
 
@@ -91,11 +91,11 @@ def test_no_time_at_all_still_scores_the_full_prompt() -> None:
     scorer = make_scorer(Budget(seconds=1e-9))
     result = every_source(scorer)
     assert np.allclose(result.full, TRUTH.full, atol=1e-4)
-    assert result.scored == (False,) * 5
+    assert result.is_scored == (False,) * 5
     assert scorer.session.meter.exhausted
     again = scorer.score([Ablation.of(0)])
     assert np.array_equal(again.full, result.full)
-    assert again.scored == (False,)
+    assert again.is_scored == (False,)
     assert scorer.usage.forward_passes == 1
 
 
@@ -126,7 +126,7 @@ def test_the_prompt_is_not_read_on_when_time_is_over(
     scorer = make_scorer(Budget(seconds=0.5), implementation=implementation)
     result = every_source(scorer)
     assert np.isnan(result.full).all()
-    assert result.scored == (False,) * 5
+    assert result.is_scored == (False,) * 5
     assert scorer.session.meter.exhausted
     assert scorer.usage.forward_passes == 0
     assert scorer.usage.prefilled_tokens == 20
@@ -157,7 +157,7 @@ def test_a_slow_pace_allows_no_more_passes() -> None:
     scorer.score([])
     scorer.session.meter.spend(1, 1000.0)
     assert scorer.rebased([0]) is None
-    assert every_source(scorer).scored == (False,) * 5
+    assert every_source(scorer).is_scored == (False,) * 5
     assert scorer.usage.forward_passes == 1
 
 

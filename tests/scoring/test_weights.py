@@ -42,7 +42,7 @@ def weights_on_units(scorer: Scorer) -> list[float] | None:
 def test_weights_are_those_of_plain_attention(name: str) -> None:
     scorer = scorer_of(many_documents(3), "The hall.", language_model=built(name))
     if not scorer.sees_attention:
-        pytest.fail(f"{name} is said to be scored by {scorer.implementation}")
+        pytest.fail(f"{name} is said to be scored by {scorer.prefix.name}")
     weights = weights_on_units(scorer)
     generation, end = scorer.generation, scorer.context.query_start
     layers = plain_attentions(scorer, [*generation.prompt_ids, *generation.response_ids[:-1]])

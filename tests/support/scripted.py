@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attribot_rag.context import Ablation
-from attribot_rag.scoring import LogLikelihoods, Reencoded, Request, Scorer
+from attribot_rag.scoring import LogLikelihoods, Recomputed, Request, Scorer
 from attribot_rag.scoring.scorer import ScoredRow
 
 Worth = Callable[[frozenset[int]], Mapping[int, float]]
@@ -36,7 +36,7 @@ class Scripted:
         return getattr(self._scorer, name)
 
     def score(
-        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
+        self, ablations: Sequence[Ablation], *, recompute: Recomputed | None = None
     ) -> LogLikelihoods:
         return self.score_each([Request(ablation, recompute) for ablation in ablations])
 
@@ -83,7 +83,12 @@ class Scripted:
             if not late:
                 self.kept_by_row.append(kept)
         return LogLikelihoods(
-            full, np.array(rows), tuple(request.recompute is None for request in requests)
+            full,
+            np.array(rows),
+            tuple(
+                request.recompute is None and bool(np.isfinite(row).any())
+                for request, row in zip(requests, rows, strict=True)
+            ),
         )
 
     def _row(self, kept: frozenset[int]) -> Any:

@@ -65,7 +65,7 @@ def _line_blocks(text: str, is_html: bool) -> Iterator[tuple[str, Interval]]:
         line, before = lines[index], lines[index - 1] if index else ""
         end = rows.get(index, index + 1)
         item = _is_item(line, before, listed)
-        begins = index in rows or index in entries or item or _parted(before, line)
+        begins = index in rows or index in entries or item or _is_apart(before, line)
         begins = begins or (is_html and _BLOCK_START.match(line) is not None)
         is_open = index - 1 in entries and _OPEN.fullmatch(before)
         if pending and line.strip() and begins and not is_open:
@@ -96,16 +96,15 @@ def _entries(lines: Sequence[str]) -> set[int]:
             if last >= 0:
                 entries |= {last, index}
             last, indent = index, len(entry["indent"])
-        elif not line.strip() or (any(map(str.isalnum, line)) and _indent(line) <= indent):
+        elif not line.strip() or (
+            any(map(str.isalnum, line)) and len(line) - len(line.lstrip()) <= indent
+        ):
             last = -1
     return entries
 
 
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _parted(before: str, line: str) -> bool:
+def _is_apart(before: str, line: str) -> bool:
+    """Whether a line stands apart from the line before it."""
     if not before.strip() or _HEADING.match(line) or _HEADING.match(before):
         return True
     return bool(_UNDERLINE.match(before))
@@ -224,18 +223,18 @@ def _delimited(lines: Sequence[str], start: int) -> list[int]:
     Empty if there are too few, or if each has one delimiter and none has a cell in quotes.
     """
     for delimiter, min_lines in _DELIMITERS:
-        starts, num_parted, quoted = [start], 0, False
+        starts, num_delimiters, quoted = [start], 0, False
         while starts[-1] < len(lines):
             end = _end_of_record(lines, starts[-1])
             record, num_quoted = _QUOTED.subn("-", "".join(lines[starts[-1] : end]))
-            count = _num_parted(record, delimiter)
-            num_parted = num_parted or count
-            quoted |= num_quoted > 0
-            if not (1 <= count == num_parted) or (count == 1 and starts[1:] and not quoted):
+            count = len(delimiter.findall(record.rstrip("\r\n")))
+            num_delimiters = num_delimiters or count
+            quoted = quoted or num_quoted > 0
+            if not (1 <= count == num_delimiters) or (count == 1 and starts[1:] and not quoted):
                 break
             starts.append(end)
-        least = (2 if num_parted > 1 else 3) if quoted else min_lines
-        if len(starts) > least and (quoted or num_parted > 1):
+        least = (2 if num_delimiters > 1 else 3) if quoted else min_lines
+        if len(starts) > least and (quoted or num_delimiters > 1):
             return starts
     return []
 
@@ -251,10 +250,6 @@ def _end_of_record(lines: Sequence[str], start: int) -> int:
         rest = _QUOTED.sub("-", lines[end][closing.end() :]) if closing else '"'
         end += 1
     return end
-
-
-def _num_parted(line: str, delimiter: re.Pattern[str]) -> int:
-    return len(delimiter.findall(line.rstrip("\r\n")))
 
 
 _CELL = ["br", "td", "th"]

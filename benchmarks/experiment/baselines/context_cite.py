@@ -52,7 +52,7 @@ class ContextCite(Method):
             Ablation.of(*(i for unit in compress(scorer.units, ~row) for i in unit)) for row in kept
         ]
         log_likelihoods = scorer.score(ablations)
-        scored = np.array(log_likelihoods.scored)
+        scored = np.array(log_likelihoods.is_scored)
         full = tuple(log_likelihoods.full.tolist())
         if scored.sum() < 2:
             return spread_evenly(scorer, None, "logits")
