@@ -443,19 +443,19 @@ def transcript_of(
     shown: str | None = None
     if isinstance(response, str):
         shown = _without_prompt(prompt, rendered, response)
-        transcript = _by_text(rendered, shown, recorder)
+        transcript = _recorded_by_text(rendered, shown, recorder)
         begun = continued_text(cast(Sequence[Message], prompt)) if is_chat(prompt) else ""
         if begun and transcript.generation.retokenized and shown.startswith(begun):
             shown = _without_prompt(prompt, rendered, shown.removeprefix(begun))
-            transcript = _by_text(rendered, shown, recorder)
+            transcript = _recorded_by_text(rendered, shown, recorder)
     else:
         response_ids = _answer_ids(rendered.ids, plain_ids(response), language_model)
         retokenized = isinstance(prompt, str) or is_chat(prompt)
         generation = Generation(rendered.ids, response_ids, retokenized=retokenized)
-        transcript = Transcript.of(_by_ids(generation, recorder), language_model)
+        transcript = Transcript.of(_recorded_by_ids(generation, recorder), language_model)
     note = ""
     if transcript.generation.retokenized and recorder.generations:
-        transcript, note = _to_another_prompt(transcript, prompt, recorder)
+        transcript, note = _recorded_for_another_prompt(transcript, prompt, recorder)
     return transcript, shown, note
 
 
@@ -511,7 +511,9 @@ def _answer_ids(
     return response_ids[: next(ends, None)]
 
 
-def _by_text(prompt: PromptText, response: str, recorder: GenerationRecorder) -> Transcript:
+def _recorded_by_text(
+    prompt: PromptText, response: str, recorder: GenerationRecorder
+) -> Transcript:
     """The recorded generation of this response; else one made of its text."""
     match = recorder.find_answer(
         Answer(response), prompt=prompt.tokens.text, timeout=_RECORDING_SECONDS
@@ -522,7 +524,7 @@ def _by_text(prompt: PromptText, response: str, recorder: GenerationRecorder) ->
     return Transcript(Generation(prompt.ids, response_ids, retokenized=True), prompt)
 
 
-def _by_ids(generation: Generation, recorder: GenerationRecorder) -> Generation:
+def _recorded_by_ids(generation: Generation, recorder: GenerationRecorder) -> Generation:
     """The recorded generation with these ids; else the given one."""
     length = len(generation.response_ids)
     for recorded in reversed(recorder.generations):
@@ -532,7 +534,7 @@ def _by_ids(generation: Generation, recorder: GenerationRecorder) -> Generation:
     return generation
 
 
-def _to_another_prompt(
+def _recorded_for_another_prompt(
     transcript: Transcript, prompt: Prompt, recorder: GenerationRecorder
 ) -> tuple[Transcript, str]:
     """The generation to score for a prompt that was not recorded, and a note or ''.

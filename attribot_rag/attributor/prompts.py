@@ -181,16 +181,16 @@ def prompt_without(prompt: Prompt, read: str, places: Sequence[Interval]) -> Pro
         texts.append(text)
         return text
 
-    _mapped(prompt, collected)
+    _with_texts(prompt, collected)
     cuts = defaultdict[int, list[Interval]](list)
     for place in places:
         index, cut = _given_place(texts, read, place)
         cuts[index].append(cut)
     kept = (_without(text, cuts[index]) for index, text in enumerate(texts))
-    return _mapped(prompt, lambda _: next(kept))
+    return _with_texts(prompt, lambda _: next(kept))
 
 
-def _mapped(prompt: Prompt, change: Callable[[str], str]) -> Prompt:
+def _with_texts(prompt: Prompt, change: Callable[[str], str]) -> Prompt:
     """The prompt with every text changed, in order."""
     if isinstance(prompt, str):
         return change(prompt)

@@ -125,7 +125,7 @@ class WordsReader:
         started = time.perf_counter()
         documents = documents_of(documents)
         check_texts("the prompt", prompt, documents, response)
-        read, shown = _texts(prompt, response)
+        read, shown = _read_texts(prompt, response)
         options = self.options.context or ContextOptions()
         context = locate_documents(TokenizedText((), read, ()), documents, prompt, options)
         provenance = Provenance(
@@ -199,7 +199,7 @@ class WordsReader:
         )
 
 
-def _texts(prompt: Prompt, response: str | Sequence[int]) -> tuple[str, str]:
+def _read_texts(prompt: Prompt, response: str | Sequence[int]) -> tuple[str, str]:
     """The text of the prompt, and the response without it."""
     if not isinstance(response, str) or not (isinstance(prompt, str) or is_chat(prompt)):
         raise InvalidInput(
@@ -272,7 +272,7 @@ class _Reading:
             markers=spans,
             entailed=None if self.helper is None else self.helper.entailed,
         )
-        return self._assembled(provenance, sentences, verdicts, markers, annotation.notes)
+        return self._assemble(provenance, sentences, verdicts, markers, annotation.notes)
 
     def _verdict(self, sentence: AnswerSentence) -> tuple[Verdict, tuple[int, ...]]:
         """The verdict, and all sources that say the sentence."""
@@ -310,7 +310,7 @@ class _Reading:
         text = self.response.text[spans[tokens[0]][0] : spans[tokens[-1]][1]]
         return self.words.may_say(source_ids, text)
 
-    def _assembled(
+    def _assemble(
         self,
         provenance: Provenance,
         sentences: Sequence[AnswerSentence],

@@ -30,14 +30,14 @@ _SEPARATORS = re.compile(r"[ .,:;/-]+(?=[ .,:;/-])|[ .,:;/-]")
 class AlignedText:
     """A form of the text `source`, with characters replaced or left out.
 
-    `origins` [characters of `text`, 2] has for each character the characters [start, end) of
+    `source_spans` [characters of `text`, 2] has for each character the characters [start, end) of
     `source` that it stands for, ascending. Several characters may stand for one (ss for ß), or one
     for several (é for an escape sequence).
     """
 
     source: str
     text: str
-    origins: Integers
+    source_spans: Integers
 
     @classmethod
     def of(cls, source: str) -> AlignedText:
@@ -75,14 +75,14 @@ class AlignedText:
         for silent in _SILENT.finditer(self.text):
             letters[slice(*silent.span())] = [""] * len(silent[0])
         lengths = numpy.fromiter(map(len, letters), numpy.int64, len(letters))
-        form = AlignedText(self.source, "".join(letters), self.origins.repeat(lengths, axis=0))
+        form = AlignedText(self.source, "".join(letters), self.source_spans.repeat(lengths, axis=0))
         return form._replaced(_SEPARATORS, _number_sign)
 
     def _replaced(
         self, pattern: re.Pattern[str], value: Callable[[re.Match[str]], str]
     ) -> AlignedText:
         lengths = numpy.ones(len(self.text), numpy.int64)
-        starts, ends = self.origins.T.copy()
+        starts, ends = self.source_spans.T.copy()
         pieces, done = list[str](), 0
         for match in pattern.finditer(self.text):
             first, last = match.span()
@@ -103,22 +103,23 @@ class AlignedText:
 
     def source_span(self, start: int, end: int) -> Interval:
         """The characters of `source` for [start, end) of `text`; not empty."""
-        return int(self.origins[start, 0]), int(self.origins[end - 1, 1])
+        return int(self.source_spans[start, 0]), int(self.source_spans[end - 1, 1])
 
     def span_of(self, interval: Interval) -> Interval:
         """The characters of `text` for these characters of `source`."""
-        start, end = self.origins[:, 0].searchsorted(interval).tolist()
+        start, end = self.source_spans[:, 0].searchsorted(interval).tolist()
         return start, end
 
     def gap(self, index: int) -> str:
         """The characters of `source` between the ones before and at this position of `text`."""
-        start = self.origins[index - 1, 1] if index else 0
-        return self.source[start : self.origins[index, 0] if index < len(self.text) else None]
+        start = self.source_spans[index - 1, 1] if index else 0
+        return self.source[start : self.source_spans[index, 0] if index < len(self.text) else None]
 
     def is_whole(self, start: int, end: int) -> bool:
         """Whether [start, end) of `text` cuts through no character of `source`."""
         edges = (place for place in (start, end) if 0 < place < len(self.text))
-        return all(self.origins[place - 1, 0] != self.origins[place, 0] for place in edges)
+        starts = self.source_spans[:, 0]
+        return all(starts[place - 1] != starts[place] for place in edges)
 
 
 # Marks without meaning: link targets, rules and separator rows of tables, marks before a line.
@@ -373,7 +374,7 @@ def is_border(text: AlignedText, index: int) -> bool:
         return False
     if not text.is_whole(index, index):
         return False
-    before, after = (text.source[text.origins[place, 0]] for place in (index - 1, index))
+    before, after = (text.source[text.source_spans[place, 0]] for place in (index - 1, index))
     if unicodedata.category(after)[0] == "M":
         return False
     return not _WITHIN_WORDS.issuperset(text.gap(index)) or num_unspaced(before + after) > 0
@@ -408,12 +409,12 @@ class Location:
         """The location mapped from two forms to their source texts."""
         start, end = prompt.source_span(self.start, self.end)
         indices = numpy.arange(len(document.source) + 1)
-        characters = (document.origins[:, 0].searchsorted(indices, side="right") - 1).clip(0)
+        characters = (document.source_spans[:, 0].searchsorted(indices, side="right") - 1).clip(0)
         places = numpy.asarray(self.offsets)[characters]
-        starts, ends = prompt.origins[places.clip(max=len(prompt.origins) - 1)].T
-        within = (indices - document.origins[characters, 0]).clip(0)
+        starts, ends = prompt.source_spans[places.clip(max=len(prompt.source_spans) - 1)].T
+        within = (indices - document.source_spans[characters, 0]).clip(0)
         offsets = numpy.minimum(starts + within, ends).clip(start, end)
-        offsets[places == len(prompt.origins)] = end
+        offsets[places == len(prompt.source_spans)] = end
         offsets[-1] = end
         span = document.source_span(*self.document_span) if self.document_span else None
         return Location(start, end, array("q", offsets.tobytes()), span)

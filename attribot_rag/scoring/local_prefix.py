@@ -100,7 +100,7 @@ class LocalPrefix(Prefix):
         return row.visible_end + row.num_new
 
     def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
-        self.read()
+        self.read()  # does nothing if the prompt is read
         self.scored_tokens += sum(map(self.num_tokens, rows))
         with torch.inference_mode(self.inference), torch.no_grad():
             return self.score(rows)

@@ -113,8 +113,8 @@ class Row:
         end = len(prompt_ids) + len(generation.response_ids) - 1
         blocks = []
         done = 0
-        for first, stop in runs(np.append(redone, np.arange(len(prompt_ids), end))):
-            segments = tuple(runs(old[: np.searchsorted(old, first)]))
+        for first, stop in intervals_of(np.append(redone, np.arange(len(prompt_ids), end))):
+            segments = tuple(intervals_of(old[: np.searchsorted(old, first)]))
             blocks.append(TokenBlock(segments, tuple(ids[done : done + stop - first]), first))
             done += stop - first
         return cls(tuple(blocks), generation.response_ids)
@@ -156,7 +156,7 @@ def make_row(
     return replace(row, kept_response=kept, is_exact=prompt.in_step)
 
 
-def runs(positions: NDArray[np.int64]) -> list[Interval]:
+def intervals_of(positions: NDArray[np.int64]) -> list[Interval]:
     """Ascending positions as intervals [start, end) of neighbours."""
     neighbours = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
     return [(int(group[0]), int(group[-1]) + 1) for group in neighbours if len(group)]

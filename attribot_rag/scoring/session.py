@@ -33,7 +33,8 @@ class ScoringOptions:
     Args:
         implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
             'reference', or a class of your own; for a served model 'auto' or 'server'.
-        token_budget: The most tokens in a forward pass. With None, memory decides.
+        token_budget: The most tokens in a forward pass. A token whose logits are needed counts as
+            several, by their memory. With None, memory decides.
         pass_tokens: The price of launching a forward pass, in tokens. With a high price, rows that
             may be needed later are scored in the same pass as rows that are needed now. 0 means
             that only tokens cost time. With None, it is measured once for a model on a GPU, and 0

@@ -126,6 +126,6 @@ def test_escaping_is_undone_in_every_script(documents: list[str], name: str) -> 
     plain = letters(prompt.text)
     for document in documents:
         assert letters(unescaped(document).text) in plain
-    assert len(prompt.origins) == len(prompt.text)
-    ends = [end for span in prompt.origins.tolist() for end in span]
+    assert len(prompt.source_spans) == len(prompt.text)
+    ends = [end for span in prompt.source_spans.tolist() for end in span]
     assert all(a <= b for a, b in pairwise(ends))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.backend import in_columns
 from attribot_rag.scoring.local_prefix import row_mask
-from attribot_rag.scoring.row import Row, TokenBlock, runs, with_response_tokens
+from attribot_rag.scoring.row import Row, TokenBlock, intervals_of, with_response_tokens
 
 RESPONSE = (90, 91, 92)
 
@@ -111,7 +111,7 @@ def test_each_token_sees_the_segments_of_its_block(
     queries = [block for block in row.blocks for _ in block.token_ids]
     for index, block in enumerate(queries):
         visible_positions = [i for i in range(row.visible_end) if visible[index, i]]
-        assert runs(np.array(visible_positions, dtype=np.int64)) == list(block.segments)
+        assert intervals_of(np.array(visible_positions, dtype=np.int64)) == list(block.segments)
         own = visible[index, row.visible_end :]
         assert own[: index + 1].all()
         assert not own[index + 1 :].any()
@@ -119,7 +119,7 @@ def test_each_token_sees_the_segments_of_its_block(
 
 @given(st.sets(st.integers(0, 30)))
 def test_runs_cover_the_positions_and_do_not_touch(positions: set[int]) -> None:
-    intervals = runs(np.array(sorted(positions), dtype=np.int64))
+    intervals = intervals_of(np.array(sorted(positions), dtype=np.int64))
     assert {i for start, end in intervals for i in range(start, end)} == positions
     for (_, end), (start, _) in pairwise(intervals):
         assert end < start
