@@ -277,18 +277,18 @@ class _Reading:
     def _verdict(self, sentence: AnswerSentence) -> tuple[Verdict, tuple[int, ...]]:
         """The verdict, and all sources that say the sentence."""
         verdict = Verdict(start=sentence.start, end=sentence.end, kind="trivial")
-        if sentence.thinking:
+        if sentence.is_thinking:
             return replace(verdict, kind="reasoning"), ()
         if not sentence.is_judged:
             return verdict, ()
-        said, every = self.words.verdict(verdict, sentence.words)
+        said, every = self.words.verdict(verdict, sentence.plain_text)
         if said is not None:
             return said, every
-        if any(self.words.repeats(sentence.words, turn) for turn in self._turns()):
+        if any(self.words.repeats(sentence.plain_text, turn) for turn in self._turns()):
             return replace(verdict, kind="conversation", origin="turn"), ()
-        if alike := self._in_other_words(sentence.words):
+        if alike := self._in_other_words(sentence.plain_text):
             return replace(verdict, kind="grounded", source_ids=alike[:1]), alike
-        if may_rest_on_unlocated(self.context, sentence.words):
+        if may_rest_on_unlocated(self.context, sentence.plain_text):
             return replace(verdict, kind="open", reason="not_located"), ()
         return replace(verdict, kind="unsupported"), ()
 

@@ -38,8 +38,9 @@ class Limits:
     """The reliance, of the sentence or a word, from which sources are searched."""
     min_word_effect: float = 2.5
     """The effect on a content word from which a source is needed."""
-    min_figure: float = 2.0
-    """How unlikely an unexpected number or word is; it also relies on the documents by less."""
+    min_surprise: float = 2.0
+    """A word or number is unexpected if its log-likelihood is at most minus this, and its reliance
+    below this."""
     kept_share: float = 0.7
     """The share of the reliance that a sentence must keep with sources that are enough."""
     kept_word: float = 0.5
@@ -100,7 +101,7 @@ READER_LIMITS = Limits(
     min_per_token=0.35,
     min_sought=1.0,
     min_word_effect=1.25,
-    min_figure=1.0,
+    min_surprise=1.0,
     max_set=1,
 )
 """The limits of a model that reads another one's answer: docs/evaluation/readers.md."""

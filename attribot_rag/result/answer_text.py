@@ -290,7 +290,8 @@ def sentence_spans(
     starts = [first]
     for start, end in split_spans(_readable(text, marks, first, last), splitter)[1:]:
         position = _border(text, marks, max(first + start, starts[-1]), first + end)
-        starts += [position] if starts[-1] < position < last else []
+        if starts[-1] < position < last:
+            starts.append(position)
     spans: list[Interval] = []
     begin = first
     for start, end in pairwise([*starts, last]):

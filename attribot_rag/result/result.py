@@ -302,8 +302,8 @@ class Result:
 
     def plain_text(self, source: Source) -> str:
         """A source's text without HTML tags, as a reader of its document sees it."""
-        of = source.documents
-        return without_tags(source.text, self.documents[of[0]].text if of else None)
+        indices = source.documents
+        return without_tags(source.text, self.documents[indices[0]].text if indices else None)
 
 
 def cut(text: str, length: int) -> str:

@@ -19,15 +19,18 @@ from attribot_rag.support.support import (
 from attribot_rag.support.wording import Claim, Passage, RetrievedText, Word
 
 MIN_NEW = 0.5
-"""The least share of a sentence's new words, by weight, in a passage that says it."""
+"""The least share of a sentence's new words, by weight, in a passage that says it.
+
+The passage must also be about the question, by one of the next four limits."""
 MIN_ASKED = 0.4
 """The least share of the question's words, by weight, in the passage and the text around it."""
 ENOUGH_ASKED = 1.6
-"""Or this weight of the question's words, where 1 is a long word that only one passage has."""
+"""The weight of the question's words that is always enough for that; 1 is the weight of a long word
+that only one passage has."""
 ENOUGH_NEW = 5.0
-"""Or this weight of the sentence's new words: so many are not about something else."""
+"""The weight of the sentence's new words that is enough: so many are not about something else."""
 MIN_REPEATED = 0.75
-"""Or the least share of the words that the sentence repeats from the prompt."""
+"""The share of the words that the sentence repeats from the prompt that is enough."""
 MIN_ADDED = 0.25
 """The least share that both passages must add if they say a sentence together."""
 MIN_SHARED = 0.2
@@ -85,35 +88,36 @@ class ByWords:
     def _ranked(self, claim: Claim) -> Iterator[tuple[float, Passage]]:
         """The passages that say a sentence, each with the weight of its words."""
         wording = self.retrieved.wording
-        every = wording.content(claim.text)
-        words = self._new(every)
+        content = wording.content(claim.text)
+        words = self._new(content)
         facts = [word for word in words if word.is_number or word.is_name]
         new, asked, repeated = (
-            {word.key: self.weight(word) for word in of}
-            for of in (
+            {word.key: self.weight(word) for word in group}
+            for group in (
                 words,
                 wording.content(claim.question),
-                [word for word in every if word not in words],
+                [word for word in content if word not in words],
             )
         )
 
-        def held(weights: Mapping[str, float], keys: frozenset[str]) -> float:
+        def weight_in(keys: frozenset[str], weights: Mapping[str, float]) -> float:
             return sum(weight for key, weight in weights.items() if wording.has(keys, key))
 
+        least_repeated = MIN_REPEATED * sum(repeated.values())
         for passage in self.retrieved.passages if words else ():
             own, known = wording.keys(passage.text), wording.keys(passage.with_context)
-            if wording.lacking(facts, known) or held(new, own) < MIN_NEW * sum(new.values()):
+            if wording.lacking(facts, known) or weight_in(own, new) < MIN_NEW * sum(new.values()):
                 continue
-            about = held(asked, known)
+            about = weight_in(known, asked)
             is_about = (
                 about >= min(ENOUGH_ASKED, MIN_ASKED * sum(asked.values()))
-                or held(new, known) >= ENOUGH_NEW
-                or (repeated and held(repeated, known) >= MIN_REPEATED * sum(repeated.values()))
+                or weight_in(known, new) >= ENOUGH_NEW
+                or (repeated and weight_in(known, repeated) >= least_repeated)
                 or self._has_all(claim.text, known)
                 or is_row(claim.text, passage, wording)
             )
             if is_about:
-                yield round(held(new, own) + about + held(asked, own) / 2, 6), passage
+                yield round(weight_in(own, new) + about + weight_in(own, asked) / 2, 6), passage
 
     def _together(self, claim: Claim) -> tuple[Passage, ...]:
         """Two passages that say a sentence only together."""

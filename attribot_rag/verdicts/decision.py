@@ -165,7 +165,7 @@ def _is_needed(citation: Citation, measured: Measurements, limits: Limits) -> bo
     if citation.effect >= limits.min_effect:
         return True
     return any(
-        (held if word.is_unexpected(limits.min_figure) else every) >= limits.min_word_effect
+        (held if word.is_unexpected(limits.min_surprise) else every) >= limits.min_word_effect
         for word, (held, every) in zip(measured.words, citation.word_effects, strict=True)
     )
 
@@ -200,14 +200,14 @@ def _is_invented(measured: Measurements, limits: Limits) -> bool:
 
     For example an invented price whose currency stands everywhere.
     """
-    least = limits.min_figure
+    least = limits.min_surprise
     unlikely = [each for each in measured.figures if each.reliance - each.log_likelihood >= least]
     return bool(unlikely) and all(each.is_unexpected(least) for each in unlikely)
 
 
 def _has_unexpected(measured: Measurements, limits: Limits) -> bool:
     """Whether the model expects some content word neither with the documents nor without."""
-    return any(word.is_unexpected(limits.min_figure) for word in measured.words)
+    return any(word.is_unexpected(limits.min_surprise) for word in measured.words)
 
 
 def _citing(citation: Citation, verdict: Verdict, limits: Limits) -> Verdict:

@@ -107,7 +107,7 @@ def judge(
     judge = _SentenceJudge(
         sentences, scorer, reliance, log_likelihoods, ranking, response, limits, by_words
     )
-    has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
+    has_reasoning = len({sentence.is_thinking for sentence in sentences}) > 1
     notes = (_CONDITIONED,) if has_reasoning else ()
     verdicts: list[Verdict] = []
     for verdict in judge.verdicts(in_order=on_progress is not None):
@@ -198,7 +198,7 @@ class _SentenceJudge:
         found = {} if in_order else self._search(to_score)
         for index, sentence in enumerate(self._sentences):
             verdict = Verdict(start=sentence.start, end=sentence.end, kind="trivial")
-            if sentence.thinking:
+            if sentence.is_thinking:
                 verdict = replace(verdict, kind="reasoning")
             elif index in self._said_by_words:
                 tokens, (verdict, _) = sentence.tokens, self._said_by_words[index]
@@ -248,7 +248,7 @@ class _SentenceJudge:
         for index, sentence in enumerate(self._sentences):
             if self._by_words is not None and sentence.is_judged:
                 open_verdict = Verdict(start=sentence.start, end=sentence.end, kind="open")
-                verdict, source_ids = self._by_words.verdict(open_verdict, sentence.words)
+                verdict, source_ids = self._by_words.verdict(open_verdict, sentence.plain_text)
                 if verdict is not None:
                     said[index] = verdict, source_ids
         return said
@@ -288,8 +288,9 @@ class _SentenceJudge:
                 reliance = measured.reliance or 0.0
                 measured = replace(measured, in_prompt=self._prompt_origin(index, reliance))
         logger.debug("%r\n%s\n%s", sentence.text, self._with_budget(measured), outcome)
-        by_words, is_cited = self._by_words, outcome.kind in ("grounded", "redundant")
-        if by_words is None or not is_cited or by_words.may_say(outcome.source_ids, sentence.words):
+        by_words, cited = self._by_words, outcome.source_ids
+        is_cited = outcome.kind in ("grounded", "redundant")
+        if by_words is None or not is_cited or by_words.may_say(cited, sentence.plain_text):
             return outcome
         uncited = Verdict(start=outcome.start, end=outcome.end, kind="unsupported")
         return replace(uncited, reliance=outcome.reliance)
@@ -382,7 +383,7 @@ class _SentenceJudge:
     def _prompt_origin(self, index: int, reliance: float) -> PromptOrigin:
         """The origin of a sentence in the instructions or the question."""
         sentence = self._sentences[index]
-        if may_rest_on_unlocated(self._scorer.context, sentence.words):
+        if may_rest_on_unlocated(self._scorer.context, sentence.plain_text):
             return PromptOrigin(is_unlocated=True)
         search = self._prompt_origins.find(sentence.tokens, reliance)
         (origin,) = self._evidence.in_rounds([search])

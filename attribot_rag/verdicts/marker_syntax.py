@@ -358,15 +358,15 @@ class _Reader:
         text, is_round = self._text, sign in _ROUND
         place = start + len(sign) + text.startswith("^", start + len(sign))
         place = self._after(_SEE, place) if is_round else place
-        if (of := self._items(place, self._grammar.closing[sign], depth)) is None:
+        if (items := self._items(place, self._grammar.closing[sign], depth)) is None:
             return None
-        end = of.end
-        if is_round and not of.is_called:
-            if not of.is_clear or _GOES_ON.match(text, end):
+        end = items.end
+        if is_round and not items.is_called:
+            if not items.is_clear or _GOES_ON.match(text, end):
                 return None
         elif sign == "[":
             end = self._after(_LINK, end)
-        return replace(of, start=start, end=end)
+        return replace(items, start=start, end=end)
 
     def _items(self, place: int, closing: str, depth: int = 1) -> Candidate | None:
         """All labels up to a closing sign, which counts as part of them.
@@ -507,10 +507,10 @@ class _Reader:
         place, closing = self._after(_BEFORE_ITEM, tag.end()), f"</{tag['name']}>"
         in_round = _IN_ROUND.match(self._text, place)
         if in_round and self._text.startswith(closing, in_round.end()):
-            of = self._items(place + 1, in_round[0][-1] + closing)
+            items = self._items(place + 1, in_round[0][-1] + closing)
         else:
-            of = self._items(place, closing)
-        return of and replace(of, start=start, is_called=is_called, is_field=is_field)
+            items = self._items(place, closing)
+        return items and replace(items, start=start, is_called=is_called, is_field=is_field)
 
     def _closing_tag(self, start: int) -> Candidate | None:
         """The end of an element whose tag has labels: <co: 1> </co: 1>, <cite id="2"> </cite>."""
@@ -519,9 +519,9 @@ class _Reader:
             return None
         before = self._text[max(0, start - _MAX_ELEMENT) : start]
         if tag["labels"]:
-            of = self._items(tag.start("labels"), ">")
+            items = self._items(tag.start("labels"), ">")
             is_opened = tag[0].replace("/", "", 1) in before
-            return replace(of, start=start, is_called=True) if of and is_opened else None
+            return replace(items, start=start, is_called=True) if items and is_opened else None
         opened = _TAG.match(before, max(0, before.rfind(f"<{tag['name']} ")))
         labels = self._labels_in(tag["name"], opened["attributes"]) if opened else ()
         return Candidate(start, tag.end(), labels) if labels else None

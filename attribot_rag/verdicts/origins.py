@@ -56,7 +56,7 @@ class Origins:
         self._scorer = evidence.scorer
         self._sentences = sentences
         self._limits = limits
-        self._said: dict[tuple[TokenIds, TokenIds], TokenIds] = {}
+        self._kept: dict[tuple[TokenIds, TokenIds], TokenIds] = {}
         context = evidence.scorer.context
         self._turns = Ablation(characters=context.conversation)
         self._bare = Request(context.without_documents)
@@ -112,10 +112,11 @@ class Origins:
         sentences are tried. Empty beyond the budget.
         """
         limits, tokens = self._limits, self._sentences[index].tokens
-        earlier, alone = self._earlier(index), self._saying([], index)
+        earlier, alone = self._earlier(index), self._alone([], index)
         has_turns = bool(self._turns.characters)
         rows = [self._bare, *([self._without_turns] if has_turns else [])]
-        rows += [alone] if earlier else []
+        if earlier:
+            rows.append(alone)
         if self._evidence.prefetch.is_on and len(earlier) > 1:
             rows += self._after_each(earlier, index).values()
         yield rows
@@ -137,7 +138,7 @@ class Origins:
         """The sentences that a sentence may follow from."""
         first = max(0, index - self._limits.max_earlier)
         before = enumerate(self._sentences[first:index], first)
-        return [i for i, sentence in before if sentence.tokens and not sentence.trivial]
+        return [i for i, sentence in before if sentence.tokens and not sentence.is_trivial]
 
     def _gives_numbers(self, index: int, earlier: Sequence[int]) -> bool:
         """Whether earlier text explains the sentence's unlikely numbers.
@@ -145,14 +146,14 @@ class Origins:
         A number that was not said must then be likely. Of the numbers that are unlikely without
         earlier text, at least one loses half of its surprise with it.
         """
-        least, share = self._limits.min_figure, self._limits.kept_word
-        said = {each[0] for i in earlier for each in numbers(self._sentences[i].text)}
+        least, share = self._limits.min_surprise, self._limits.kept_word
+        before = {each[0] for i in earlier for each in numbers(self._sentences[i].text)}
         explained = []
         for figure in self._sentences[index].figures:
             after = self._log_likelihood(self._bare, index, figure)
-            alone = self._log_likelihood(self._saying([], index), index, figure)
+            alone = self._log_likelihood(self._alone([], index), index, figure)
             assert after is not None and alone is not None
-            if -after >= least and not {each[0] for each in numbers(self._text(figure))} <= said:
+            if -after >= least and not {each[0] for each in numbers(self._text(figure))} <= before:
                 return False
             if -alone >= least:
                 explained.append(after - alone >= share * -alone)
@@ -168,15 +169,15 @@ class Origins:
         """
         part = self._parts.get(index, Part())
         texts = [self._sentences[i].text.casefold() for i in earlier]
-        said = [word[0] for text in texts for word in words_and_numbers(text)]
+        before = [word[0] for text in texts for word in words_and_numbers(text)]
         first = self._sentences[index].tokens[:1]
         unexplained = 0.0
         for tokens, word in zip(part.word_tokens, part.words, strict=True):
-            is_said = any(same_word(word, other) for other in said)
-            if is_said or is_unspaced(word) or tokens[:1] == first:
+            is_repeated = any(same_word(word, other) for other in before)
+            if is_repeated or is_unspaced(word) or tokens[:1] == first:
                 continue
             after = self._log_likelihood(self._bare, index, tokens)
-            alone = self._log_likelihood(self._saying([], index), index, tokens)
+            alone = self._log_likelihood(self._alone([], index), index, tokens)
             assert after is not None and alone is not None
             if after - alone < self._limits.kept_word * -alone:
                 unexplained -= after
@@ -198,7 +199,7 @@ class Origins:
             return earlier[0]
         rows = self._after_each(earlier, index)
         yield [*rows.values()]
-        alone = self._log_likelihood(self._saying([], index), index, tokens)
+        alone = self._log_likelihood(self._alone([], index), index, tokens)
         gains = {}
         for i, row in rows.items():
             after = self._log_likelihood(row, index, tokens)
@@ -213,10 +214,10 @@ class Origins:
         """The rows of a sentence after single earlier ones: the most similar ones, and the last."""
         text = self._sentences[index].text
         alike = sorted(earlier, key=lambda i: -fuzz.token_set_ratio(self._sentences[i].text, text))
-        likely = sorted({*alike[: self._limits.num_at_once], earlier[-1]})
-        return {i: self._saying([i], index) for i in likely}
+        probable = sorted({*alike[: self._limits.num_at_once], earlier[-1]})
+        return {i: self._alone([i], index) for i in probable}
 
-    def _saying(self, earlier: Sequence[int], index: int) -> Request:
+    def _alone(self, earlier: Sequence[int], index: int) -> Request:
         """The row of a sentence right after these earlier ones, without documents.
 
         Equal sentences share one row.
@@ -224,8 +225,8 @@ class Origins:
         own, before = self._span(index), [*chain.from_iterable(map(self._span, earlier))]
         ids = self._scorer.generation.response_ids
         key = tuple(ids[i] for i in before), tuple(ids[i] for i in own)
-        said = self._said.setdefault(key, (*before, *own))
-        return Request(self._bare.ablation | Ablation(kept_response=said))
+        kept = self._kept.setdefault(key, (*before, *own))
+        return Request(self._bare.ablation | Ablation(kept_response=kept))
 
     def _span(self, index: int) -> range:
         tokens = self._sentences[index].tokens
@@ -240,8 +241,8 @@ class Origins:
         """The log-likelihood of some tokens of a sentence in a row; None if it was not scored."""
         if (row := self._scorer.scored.get(request)) is None:
             return None
-        said, own = request.ablation.kept_response, self._span(index)
-        moved = 0 if said is None else said[-len(own)] - own.start
+        kept, own = request.ablation.kept_response, self._span(index)
+        moved = 0 if kept is None else kept[-len(own)] - own.start
         return total(row.log_likelihoods, [token + moved for token in tokens])
 
 
@@ -301,8 +302,8 @@ class PromptOrigins:
             return stated
         after, without = scored[bare].log_likelihoods, scored[all_gone].log_likelihoods
         effect = total(after, tokens) - total(without, tokens)
-        words_said = list(self._words(tokens, statements, after, without))
-        if effect < reliance or not is_stated(words_said, self._limits):
+        words = list(self._words(tokens, statements, after, without))
+        if effect < reliance or not is_stated(words, self._limits):
             return stated
         yield [*rows.values()]
         effects = {}
@@ -365,7 +366,7 @@ def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
     return context.pieces.state(sentence, _UNLOCATED_SHARE)
 
 
-def is_stated(said: Sequence[ContentWord], limits: Limits) -> bool:
+def is_stated(words: Sequence[ContentWord], limits: Limits) -> bool:
     """Whether the statements explain the sentence's informative words.
 
     A word is explained if the statements have it and remove half of its surprise. At least as many
@@ -373,7 +374,7 @@ def is_stated(said: Sequence[ContentWord], limits: Limits) -> bool:
     name or number may be missing. The statements must be worth as much as a turn to the words that
     they have, and explain most of the surprise of all words.
     """
-    unlikely = [word for word in said if word.unlikely_by >= limits.min_figure]
+    unlikely = [word for word in words if word.unlikely_by >= limits.min_surprise]
     explained = [
         word
         for word in unlikely
@@ -381,7 +382,7 @@ def is_stated(said: Sequence[ContentWord], limits: Limits) -> bool:
     ]
     if any(word.is_figure and word not in explained for word in unlikely):
         return False
-    foreign = [word for word in said if not word.is_in_statements]
+    foreign = [word for word in words if not word.is_in_statements]
     if any(word.is_name or word.is_figure for word in foreign) or len(foreign) > len(explained):
         return False
     worth = sum(word.gain for word in unlikely if word.is_in_statements)

@@ -81,24 +81,24 @@ _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 class AnswerSentence:
     """Characters [start, end) of the response.
 
-    `words` is its text and `tokens` are its columns, both without its markers. `figures` are the
-    columns of each number in it. It is `trivial` if there is nothing to judge, and not `ended` if
-    no punctuation ends it.
+    `text` has its markers, `plain_text` does not. `tokens` are the indices of its tokens without
+    markers, and `figures` those of each number in it. It is trivial if there is nothing to judge,
+    and complete if punctuation ends it.
     """
 
     start: int
     end: int
     text: str
     tokens: tuple[int, ...]
-    thinking: bool
-    trivial: bool = False
-    ended: bool = True
+    is_thinking: bool
+    is_trivial: bool = False
+    is_complete: bool = True
     figures: tuple[tuple[int, ...], ...] = ()
-    words: str = ""
+    plain_text: str = ""
 
     @property
     def is_judged(self) -> bool:
-        return bool(self.tokens) and not (self.thinking or self.trivial)
+        return bool(self.tokens) and not (self.is_thinking or self.is_trivial)
 
 
 def is_trivial(text: str) -> bool:
@@ -152,20 +152,20 @@ def sentences_of(
             tokens = tuple(i for i in columns if i not in in_marks)
             # A list item, a table or a marker begins here: the colon before introduces it.
             leads = at(marks.leading, start) and text[start] != "<"
-            is_introduced = result and _INTRODUCES.fullmatch(result[-1].words)
+            is_introduced = result and _INTRODUCES.fullmatch(result[-1].plain_text)
             if is_introduced and (leads or _ITEM.match(text, start)):
-                result[-1] = replace(result[-1], trivial=True)
+                result[-1] = replace(result[-1], is_trivial=True)
             result.append(
                 AnswerSentence(
                     start,
                     end,
                     text[start:end],
                     tokens,
-                    part in thinking,
-                    not is_told or is_trivial(without) or _repeats(without, question),
-                    _ENDED.search(without) is not None,
-                    tuple(_figures(response, start, end, frozenset(tokens))),
-                    blank_list_numbers(without),
+                    is_thinking=part in thinking,
+                    is_trivial=not is_told or is_trivial(without) or _repeats(without, question),
+                    is_complete=_ENDED.search(without) is not None,
+                    figures=tuple(_figures(response, start, end, frozenset(tokens))),
+                    plain_text=blank_list_numbers(without),
                 )
             )
     return result
@@ -223,7 +223,7 @@ def fragment_of(
     if not generation.unfinished or text.endswith("\n"):
         return None
     last = max((i for i, each in enumerate(sentences) if each.tokens), default=None)
-    return None if last is None or sentences[last].ended else last
+    return None if last is None or sentences[last].is_complete else last
 
 
 def thinking_of(

@@ -37,11 +37,11 @@ def read(
     judged = [sentence for sentence in sentences if sentence.is_judged]
 
     def spoken_of(scopes: tuple[tuple[int, int], ...]) -> str:
-        of = ([x.words.strip() for x in judged if a <= x.start < b] for a, b in scopes)
+        of = ([x.plain_text.strip() for x in judged if a <= x.start < b] for a, b in scopes)
         return next((" ".join(texts) for texts in of if texts), "")
 
     labels = [(label, spoken_of(m.scopes)) for m in marked.markers for label in m.labels]
-    return [sentence.words.strip() for sentence in judged], labels
+    return [sentence.plain_text.strip() for sentence in judged], labels
 
 
 SAID = f'"{BOAT}"'

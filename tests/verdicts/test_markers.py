@@ -346,7 +346,7 @@ def sentences_with_documents(
     markers = markers_of(marked.markers)
     return [
         (
-            sentence.words.strip(),
+            sentence.plain_text.strip(),
             [m.document for m in markers if sentence.start <= m.start < sentence.end],
         )
         for sentence in sentences_of(ResponseText(answer, spans), marked)

@@ -117,7 +117,7 @@ def test_the_first_of_the_earlier_sentences_that_does_nearly_as_well_as_any() ->
 def test_trivial_sentences_are_no_origin() -> None:
     target = conversing(turns=(), answer="Sure! " + THIRD)
     said_nothing = sentence("Sure! ", "Sure! " + THIRD)
-    assert said_nothing.trivial
+    assert said_nothing.is_trivial
     assert finder(target, [said_nothing, sentence(THIRD, "Sure! " + THIRD)])(1) == []
 
 

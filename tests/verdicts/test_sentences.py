@@ -99,7 +99,7 @@ def test_a_sentence_that_only_begins_like_a_pleasantry_is_judged(text: str) -> N
 )
 def test_a_heading_is_not_judged(text: str) -> None:
     sentences = split(f"The ferry is old.\n\n{text}")
-    assert [sentence.trivial for sentence in sentences] == [False, True]
+    assert [sentence.is_trivial for sentence in sentences] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_heading_that_states_a_fact_is_judged(text: str) -> None:
     ],
 )
 def test_what_introduces_statements_is_not_judged(response: str, trivial: list[bool]) -> None:
-    assert [sentence.trivial for sentence in split(response)] == trivial
+    assert [sentence.is_trivial for sentence in split(response)] == trivial
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_a_question_that_is_asked_again_is_not_judged(response: str, trivial: li
     spans = tuple(match.span() for match in re.finditer(r"\S+\s*", response))
     text = ResponseText(response, spans)
     sentences = sentences_of(text, question="Question: How long is the notice?")
-    assert [sentence.trivial for sentence in sentences] == trivial
+    assert [sentence.is_trivial for sentence in sentences] == trivial
 
 
 def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:
     sentences = split("Sure! The ferry is old. I hope this helps!")
-    assert [sentence.trivial for sentence in sentences] == [True, False, True]
+    assert [sentence.is_trivial for sentence in sentences] == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:
 )
 def test_text_without_words_is_trivial(text: str) -> None:
     (sentence,) = split(text)
-    assert sentence.trivial
+    assert sentence.is_trivial
     assert (sentence.start, sentence.end) == (0, len(text))
 
 
@@ -202,9 +202,10 @@ SPACES = ("", "\n\n")
 def test_thinking_is_no_part_of_the_answer(response: str, answer: str) -> None:
     sentences = split(response)
     assert (
-        " ".join(sentence.text.strip() for sentence in sentences if not sentence.thinking) == answer
+        " ".join(sentence.text.strip() for sentence in sentences if not sentence.is_thinking)
+        == answer
     )
-    assert any(sentence.thinking for sentence in sentences)
+    assert any(sentence.is_thinking for sentence in sentences)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ def test_an_answer_is_cut_into_sentences(pieces: list[str]) -> None:
 def test_other_scripts(response: str, second: str) -> None:
     sentences = split(response)
     assert [sentence.text.strip() for sentence in sentences][1:] == [second]
-    assert not any(sentence.trivial for sentence in sentences)
+    assert not any(sentence.is_trivial for sentence in sentences)
 
 
 WORDS, MARKS = ("Yes.", "The ferry is old", "84", "।"), (". ", " ", "\n\n", "[1]", "【2】")
@@ -281,7 +282,9 @@ def test_the_values_of_json_are_judged_one_by_one(response: str, judged: list[st
     sentences = split(response)
     assert "".join(sentence.text for sentence in sentences) == response
     assert [
-        sentence.text.strip() for sentence in sentences if sentence.tokens and not sentence.trivial
+        sentence.text.strip()
+        for sentence in sentences
+        if sentence.tokens and not sentence.is_trivial
     ] == judged
     assert all(sentence.figures for sentence in sentences if sentence.text.strip().isdigit())
 

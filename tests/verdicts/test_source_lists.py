@@ -124,7 +124,7 @@ def test_a_list_says_what_its_numbers_mean(
     assert (meant[str(boat)], meant[str(ice)]) == ((1,), (2,))
     assert not marked.marks.leading
     text = ResponseText(answer, handmade(answer, DOCUMENTS, {}).token_spans)
-    said = [x.words.strip() for x in sentences_of(text, marked) if x.is_judged]
+    said = [x.plain_text.strip() for x in sentences_of(text, marked) if x.is_judged]
     assert said == ["The pilot boat leaves at six.", "The ice house was closed in 1911."]
 
 

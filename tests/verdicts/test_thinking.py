@@ -76,7 +76,9 @@ def answer_in(raw: str, language_model: LocalModel, tags: Tags | None = None) ->
     prompt = tuple(language_model.encode("Why?"))
     thinking = thinking_of(response, Generation(prompt, ids), language_model, tags)
     kept = [
-        sentence for sentence in sentences_of(response, thinking=thinking) if not sentence.thinking
+        sentence
+        for sentence in sentences_of(response, thinking=thinking)
+        if not sentence.is_thinking
     ]
     assert len(kept) < len(sentences_of(response, thinking=thinking))
     return "".join(sentence.text for sentence in kept)
