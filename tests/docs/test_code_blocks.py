@@ -25,7 +25,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LocalModel, ScoringOptions
 from attribot_rag.annotation import Annotation
-from attribot_rag.errors import InvalidInput, UnknownRun
+from attribot_rag.errors import InvalidInput
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
@@ -247,44 +247,57 @@ def test_a_hosted_model_is_read_from_start_to_finish(
 
 
 def test_an_answer_is_shown_and_streamed() -> None:
-    asked: list[str] = []
-
-    def follow(run_id: str) -> list[SimpleNamespace]:
-        asked.append(run_id)
-        if run_id == "failed":
-            return [
-                SimpleNamespace(attribution=None, summary={"status": "error"}, text="It is high.")
-            ]
-        return [SimpleNamespace(attribution=ISLAND)] * 2
-
-    def future(run_id: str) -> None:
-        if run_id == "unknown":
-            raise UnknownRun("no attribution of the run unknown")
+    def follow(run_id: str) -> Iterator[SimpleNamespace]:
         if run_id == "unread":
             raise InvalidInput("the answer of the run unread has not ended")
+        if run_id == "failed":
+            yield SimpleNamespace(attribution=None, summary={"status": "error"}, text="It is high.")
+        else:
+            yield from [SimpleNamespace(attribution=ISLAND)] * 2
 
-    def stream(question: str, config: dict[str, Any]) -> Iterator[SimpleNamespace]:
-        assert config["callbacks"] == [handler]
-        for text in (question, f" {config['run_id']}"):
-            yield SimpleNamespace(text=text)
-
-    handler = SimpleNamespace(results=SimpleNamespace(follow=follow, future=future))
-    chain = SimpleNamespace(stream=stream)
-    names = run("docs/answers.md", {}, attribution=ISLAND, handler=handler, chain=chain)
+    background = SimpleNamespace(results=SimpleNamespace(follow=follow))
+    names = run("docs/answers.md", {}, attribution=ISLAND, background=background)
     assert names["element"].startswith("<attribot-answer") and names["data"]["answer"]
     client = TestClient(names["app"], headers={"Origin": "https://your.site"})
     answer = client.get("/answers/7")
     assert answer.headers["access-control-allow-origin"] == "https://your.site"
-    events = [event.removeprefix("data: ") for event in answer.text.strip().split("\n\n")]
-    assert [json.loads(event) for event in events] == [json.loads(json.dumps(names["data"]))] * 2
-    assert client.get("/attribot-answer.js").text == names["script"] and asked == ["7"]
-    failed = json.loads(client.get("/answers/failed").text.strip().removeprefix("data: "))
+    assert events_in(answer.text) == [json.loads(json.dumps(names["data"]))] * 2
+    assert client.get("/attribot-answer.js").text == names["script"]
+    (failed,) = events_in(client.get("/answers/failed").text)
     assert failed["answer"] == "It is high." and failed["summary"]["status"] == "error"
-    assert client.get("/answers/unknown").status_code == 404
-    assert client.get("/answers/unread").status_code == 404
-    run_id = str(uuid4())
-    told = client.post(f"/answers/{run_id}", params={"question": "How high?"})
-    assert told.text == f"How high? {run_id}"
+    (unread,) = events_in(client.get("/answers/unread").text)
+    assert unread["summary"]["error"]["message"].endswith("has not ended")
+
+
+def events_in(text: str) -> list[dict[str, Any]]:
+    return [json.loads(event.removeprefix("data: ")) for event in text.strip().split("\n\n")]
+
+
+def test_the_routes_serve_the_chat_with_history(hosted: list[dict[str, Any]]) -> None:
+    names: dict[str, Any] = {"attribution": ISLAND}
+    chain, words, *_ = blocks = blocks_of("docs/hosted-chat.md")
+    (conversation,) = (code for code in blocks if "with_history" in code)
+    for code in (chain, words, conversation, *blocks_of("docs/answers.md")):
+        exec(code, names)
+    client = TestClient(names["app"])
+
+    def ask(question: str) -> tuple[str, dict[str, Any]]:
+        address = f"/answers/{uuid4()}"
+        told = client.post(address, params={"chat": "one", "question": question}).text
+        return told, events_in(client.get(address).text)[-1]
+
+    answer, data = ask("How high is the lighthouse?")
+    assert answer == data["answer"] == LIGHTHOUSE
+    assert data["summary"]["sentences"][0]["standing"] == "full"
+    ask("How high is it? Say it again.")
+    assert prompt_of(hosted[-1]).count(LIGHTHOUSE) == 2  # retrieved, and said in the first turn
+    assert len(names["histories"]["one"]) == 4 and not names["histories"]["two"]
+    names["documents"].clear()
+    _, nothing = ask("How high is the lighthouse?")
+    assert nothing["summary"]["status"] == "not_attributable"
+    assert nothing["summary"]["error"]["message"] == "no documents were found"
+    for name in ("handler", "background"):
+        names[name].close()
 
 
 def test_a_model_judges_the_sentences() -> None:
