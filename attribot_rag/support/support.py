@@ -22,6 +22,8 @@ _LEAST_OWN = 0.5  # share of a sentence's words that a text must have
 _MOST_INSERTED = 2  # words inside a sentence that otherwise quotes a passage
 _MOST_AROUND = 5  # words of such a sentence that are not quoted
 _LEAST_WORDS = 2  # words that a rival must share with a sentence
+_LEAST_WEIGHT = 0.35  # share of the most telling word's weight, for words that must stay together
+_MOST_ALIKE = 0.6  # share of a sentence's words, by weight, in a passage with another number
 _LEAST_SAID = 0.5  # share of a passage's words in a sentence that repeats it word for word
 _ENDED = re.compile(r"[.!?。！？।؟][\"'”’»)\]*_]*\s*\Z")
 _LABELLED = re.compile(r"\w[^\w\n]*[:|].*\w")  # a row of a table, or an item with its label
@@ -197,7 +199,8 @@ class _Comparison:
 
     - `missing` of the sentence, in any spelling.
     - `facts`: missing numbers and names that the question lacks too.
-    - `changed`: words that replace one of a passage, or are added to its quotation.
+    - `changed`: words that replace one of a passage, are added to its quotation, or are in another
+      passage than the words around them.
     - `telling`: those, and missing words with much weight.
     - `of_question`: telling words of the question.
     """
@@ -216,20 +219,86 @@ def _compare(
     words, question = wording.content(claim.text), wording.content(claim.question)
     known = wording.keys("\n".join([claim.earlier, *(each.with_context for each in passages)]))
     texts = "\n".join(passage.text for passage in passages)
-    missing = _not_respelled(wording.lacking(words, known), wording.content(texts))
+    own = frozenset[str]().union(*(_keys_for(passage, wording) for passage in passages))
+    numbers = own | wording.keys(claim.earlier)
+    lacked = [
+        word for word in words if not wording.has(numbers if word.is_number else known, word.key)
+    ]
+    missing = _not_respelled(lacked, wording.content(texts))
+    mixed = _mixed(claim, passages, wording)
+    missing += [word for word in mixed if word not in missing]
     nowhere = wording.lacking(question, retrieved.keys)
     findable = wording.lacking(question, frozenset(word.key for word in nowhere))
     new = wording.lacking(missing, frozenset(word.key for word in findable))
     facts = [word for word in new if word.is_number or word.is_name]
     replaced = missing if _is_replaced(claim.text, missing, cited, wording) else []
-    changed = [*replaced, *_inserted(claim.text, passages, wording)]
+    changed = [*replaced, *_inserted(claim.text, passages, wording), *mixed]
+    telling = wording.telling(missing, words)
+    has_value = any(word.is_number for word in words)
+    elsewhere = [word for word in telling if has_value and wording.has(retrieved.keys, word.key)]
     return _Comparison(
         missing=missing,
         facts=facts,
-        changed=changed,
-        telling=[*facts, *changed, *wording.telling(missing, words)],
+        changed=[*changed, *elsewhere],
+        telling=[*facts, *changed, *telling],
         of_question=wording.telling(wording.lacking(findable, known), question),
     )
+
+
+def _mixed(claim: Claim, passages: Sequence[Passage], wording: Wording) -> list[Word]:
+    """The words that the passages have, but not together with the words around them.
+
+    The sentence is cut into as few segments as possible, from its beginning or from its end, each
+    of which a passage has. A number must be in a passage that has the segment around it. A segment
+    of one word only counts if it is all that its passage says.
+    """
+    earlier, own = wording.keys(claim.earlier), wording.keys(claim.text)
+    keys = [_keys_for(passage, wording) | earlier for passage in passages]
+    is_whole = [wording.keys(passage.text) <= own for passage in passages]
+    words = wording.words(claim.text)
+    least = _LEAST_WEIGHT * max(map(wording.weight, words), default=0.0)
+
+    def mixed_in(words: Sequence[Word]) -> list[Word]:
+        segments: list[tuple[list[Word], set[int]]] = []
+        numbers: list[tuple[Word, int]] = []
+        for word in words:
+            holders = {i for i, has in enumerate(keys) if wording.has(has, word.key)}
+            if word.is_number and holders:
+                numbers.append((word, max(0, len(segments) - 1)))
+            elif holders and word.is_content and wording.weight(word) >= least:
+                both = segments[-1][1] & holders if segments else set()
+                if both:
+                    segments[-1] = [*segments[-1][0], word], both
+                else:
+                    segments.append(([word], holders))
+            elif segments and (both := segments[-1][1] & holders):
+                segments[-1] = segments[-1][0], both  # a short word, such as "dog"
+            elif holders and not segments and wording.is_rare_and_short(word):
+                segments.append(([], holders))
+        mixed = [
+            word
+            for words, holders in (segments if len(segments) > 1 else ())
+            if len(words) == 1 and not any(is_whole[i] for i in holders)
+            for word in words
+        ]
+        for number, index in numbers:
+            near = set().union(*(holders for _, holders in segments[index : index + 2]))
+            if not any(wording.has(keys[i], number.key) for i in near or range(len(keys))):
+                mixed.append(number)
+        return mixed
+
+    return min(mixed_in(words), mixed_in(words[::-1]), key=len)
+
+
+def _keys_for(passage: Passage, wording: Wording) -> frozenset[str]:
+    """The words that a passage has, with those of its title and heading.
+
+    If it begins with a pronoun, the words of the sentence before it count, too.
+    """
+    first = next(iter(wording.words(passage.text)), None)
+    refers = first is not None and _PRONOUN.fullmatch(first.text.casefold())
+    before = passage.before if refers else ""
+    return wording.keys(f"{passage.around}\n{before}\n{passage.text}")
 
 
 def _missing_words(
@@ -445,14 +514,23 @@ def _closest(claim: Claim, retrieved: RetrievedText) -> Passage | None:
 def rivals_of(claim: Claim, cited: Sequence[Passage], retrieved: RetrievedText) -> Iterator[Rival]:
     """The passages that have another number or name for the same thing.
 
-    A passage is a rival in four cases. It is the sentence with one more short word inside, such as
-    "not". Or it has all other words of the sentence, and says nothing else. Or it is cited, and has
-    one other number before the same word, and the sentence's number nowhere or before another word.
-    Or the sentence ends with a number, and the passage has one other number after the same two
-    words. A number from which the sentence concludes is no rival: if a ticket costs 18 crowns, two
-    cost 36.
+    A passage is a rival if
+
+    - it is the sentence with one more short word inside, such as "not";
+    - it has all other words of the sentence, and says nothing else;
+    - it is cited, and has one other number before the same word, and the sentence's number nowhere
+      or before another word;
+    - it is cited, the sentence ends with a number, and the passage has one other number after the
+      same two words;
+    - it is not cited, counts the same with one other number, and has most words of the sentence,
+      which the cited text has all.
+
+    A number from which the sentence concludes is no rival: if a ticket costs 18 crowns, two cost
+    36.
     """
     reported: set[int] = set()
+    keys = frozenset[str]().union(*(retrieved.wording.keys(each.with_context) for each in cited))
+    is_said = not retrieved.wording.lacking(retrieved.wording.content(claim.text), keys)
     for passage in retrieved.passages:
         if change := _left_out(claim.text, passage, retrieved.wording):
             after, their_after = change.following
@@ -460,6 +538,12 @@ def rivals_of(claim: Claim, cited: Sequence[Passage], retrieved: RetrievedText) 
         elif pair := _replaced_facts(claim, passage, retrieved.wording):
             reported.update(word.start for word in pair[0])
             yield _rival(claim, pair[0], passage, pair[1])
+        elif (
+            is_said
+            and passage not in cited
+            and (two := _other_number(claim, passage, retrieved.wording))
+        ):
+            yield _rival(claim, [two[0]], passage, [two[1]])
     yield from _rivals_by_number(claim, cited, retrieved.wording, reported)
 
 
@@ -483,27 +567,53 @@ def _replaced_facts(
     return (differs, theirs) if num_same >= _LEAST_WORDS and is_one_kind else None
 
 
+def _other_number(claim: Claim, passage: Passage, wording: Wording) -> tuple[Word, Word] | None:
+    """The number of a sentence, and the other one that a passage has for the same thing.
+
+    The passage must count the same with its only number, such as euros, and have most of the
+    sentence's other words, with the rarest ones.
+    """
+    keys, words = wording.keys(passage.text), wording.words(claim.text)
+    own = {word.key for word in words}
+    others = [word for word in words if not word.is_number]
+    if wording.covered(others, keys) < _MOST_ALIKE:
+        return None
+    theirs = list(_placed_numbers(wording.words(passage.text)))
+    for number, place, _ in _placed_numbers(words):
+        same = {other.key: other for other, at, _ in theirs if at == place}
+        if len(place) > 1 or len(same) != 1 or own & same.keys() or number.key in keys:
+            continue
+        rarest = wording.rarest(word for word in others if word.key != place[0])
+        if rarest and not wording.lacking(rarest, keys):
+            return number, next(iter(same.values()))
+    return None
+
+
 def _rivals_by_number(
     claim: Claim, cited: Sequence[Passage], wording: Wording, reported: Collection[int]
 ) -> Iterator[Rival]:
     """The cited passages with one other number before the same word, or after the same words."""
     premises = wording.keys(claim.earlier)
-    own = frozenset(word.key for word in wording.content(claim.text))
-    known = wording.keys("\n".join(passage.with_context for passage in cited))
+    words = wording.content(claim.text)
+    own = frozenset(word.key for word in words)
+    others = [word for word in words if not word.is_number]
+    about = [each for each in cited if not wording.lacking(others, _keys_for(each, wording))]
+    compared = about or cited
+    known = frozenset[str]().union(*(_keys_for(passage, wording) for passage in compared))
     places = [
         (number, place, passage)
-        for passage in cited
+        for passage in compared
         for number, place, _ in _placed_numbers(wording.words(passage.text))
     ]
     for number, place, is_last in _placed_numbers(wording.words(claim.text)):
-        others = {
+        same_place = {
             other.key: (passage, other)
             for other, theirs, passage in places
             if theirs == place and other.key not in premises
         }
-        if len(others) != 1 or number.start in reported or number.key in others:
+        if len(same_place) != 1 or number.start in reported or number.key in same_place:
             continue
-        ((key, (passage, other)),) = others.items()
+        ((key, (passage, other)),) = same_place.items()
         if len(place) > 1:
             is_rival = is_last and key not in own
         elif wording.has(known, number.key):

@@ -34,6 +34,7 @@ _MOST_CAPITALS = 0.22  # share of words with a capital if capitals mark names
 _FEW = 10  # words: too few to tell
 _RARE = 0.2  # share of the retrieved sentences that have a rare word
 _NUM_RARE = 2  # or so many of few sentences
+_MOST_ARTICLE = 2  # letters of a word that is no subject
 _TELLING = 0.6  # share of the weight of the most informative word
 
 
@@ -148,6 +149,12 @@ class Wording:
         is_rare = self._holders[word.key] <= max(_NUM_RARE, _RARE * self._num_sentences)
         return is_rare and not word.is_content
 
+    def rarest(self, words: Iterable[Word]) -> list[Word]:
+        """The words that fewest of the retrieved sentences have, without those that none has."""
+        counts = {word: self._holders[word.key] for word in words if len(word.text) > _MOST_ARTICLE}
+        least = min(filter(None, counts.values()), default=0)
+        return [word for word, count in counts.items() if count == least > 0]
+
     def covered(self, words: Iterable[Word], keys: Collection[str]) -> float:
         """The share, from 0 to 1, of the words' weight that these keys have; 1 without words."""
         weights = {word.key: self.weight(word) for word in words}
@@ -207,8 +214,8 @@ def _digits(value: Decimal) -> str:
 class Passage:
     """A source in one document: the characters [start, end) of it.
 
-    `around` is other text that a reader knows: the document's title, the heading above the passage,
-    and the sentence before it.
+    `around` is other text that a reader knows: the document's title and the heading above the
+    passage. `before` is the sentence before it.
     """
 
     source: int
@@ -217,11 +224,12 @@ class Passage:
     end: int
     text: str
     around: str = ""
+    before: str = ""
 
     @cached_property
     def with_context(self) -> str:
-        """The passage with the text around it."""
-        return f"{self.around}\n{self.text}"
+        """The passage with the text around and before it."""
+        return f"{self.around}\n{self.before}\n{self.text}"
 
 
 class RetrievedText:
@@ -276,6 +284,6 @@ def _passages(documents: Sequence[Document], sources: Sequence[Source]) -> Itera
         is_next = before is not None and before.document == index
         previous = before.text if before is not None and is_next else ""
         heading = heading_before(document.text, start) or document.section
-        around = "\n".join(filter(None, [document.title, heading, previous]))
-        before = Passage(source, index, start, end, document.text[start:end], around)
+        around = "\n".join(filter(None, [document.title, heading]))
+        before = Passage(source, index, start, end, document.text[start:end], around, previous)
         yield before
