@@ -175,7 +175,7 @@ def _said(text: str, support: Support, attribution: Result, left_out: set[int]) 
         key = "none" if number > 1 else "none_of_one"
         return {"key": key, "values": [str(number)], "documents": []}
     lacked = lacked_words(text, support)
-    if support.kind == "full" and not support.missing:
+    if support.is_said and not lacked:
         return {"key": "says", "values": [], "documents": documents}
     key = key_of_partial(support, len(documents), lacked)
     return {"key": key, "values": lacked, "documents": documents}

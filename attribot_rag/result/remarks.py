@@ -193,6 +193,8 @@ def support_remarks(
         return ()
     if verdict.kind in ("grounded", "redundant") and support.kind == "partial":
         lacked = tuple(lacked_words(attribution.response, support))
+        if support.verbatim and not lacked:
+            return ()
         key = key_of_partial(support, len(documents), lacked)
         words = words_for(key, basis=basis, mark=mark, value=", ".join(lacked))
         return (Remark(key, words, lacked, documents),)
@@ -297,11 +299,12 @@ def _checked(check: Check, texts: str) -> Remark:
 
 
 def lacked_words(response: str, support: Support) -> list[str]:
-    """A few words that the cited text lacks: first of the sentence, then of the question.
+    """A few words that the cited documents lack: first of the sentence, then of the question.
 
     A short one, such as “not”, has quotation marks: in a remark it would be read as part of that.
     """
-    words = [response[word.start : word.end] for word in support.missing]
+    missing = (word for word in support.missing if not word.in_same_document)
+    words = [response[word.start : word.end] for word in missing]
     each: dict[str, str] = {}
     for word in map(on_one_line, (*words, *support.missing_asked)):
         is_short = word.islower() and len(word) < LEAST_LETTERS

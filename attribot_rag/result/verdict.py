@@ -56,6 +56,8 @@ class MissingWord:
     end: int
     in_no_document: bool = False
     """Whether no retrieved text in the prompt has it."""
+    in_same_document: bool = False
+    """Whether the document of the compared text has it elsewhere, perhaps about something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +105,7 @@ class Support:
     missing: tuple[MissingWord, ...] = ()
     """The words of the sentence that these sources lack."""
     missing_asked: tuple[str, ...] = ()
-    """The words of the question that these sources lack, but other retrieved text has."""
+    """The words of the question that the documents of these sources lack, but others have."""
     rivals: tuple[Rival, ...] = ()
     verbatim: bool = False
     """Whether each of the documents that were compared has the sentence word for word, as the

@@ -132,7 +132,9 @@ def support_of(
     foreign = frozenset[str]()
     if score_question is not None and may_be_full and not differs:
         foreign = _foreign_words(claim, passages, retrieved, score_question)
-    missing, asked = _missing_words(claim, words, foreign, retrieved), words.of_question
+    in_documents = retrieved.keys_of_documents(passages)
+    missing = _missing_words(claim, words, foreign, retrieved, in_documents)
+    asked = words.of_question
     is_full = may_be_full and not foreign and (score >= FULL or not (words.missing or asked))
     if entailed is not None and has_facts and not is_full:
         text = "\n".join(passage.with_context for passage in passages)
@@ -144,7 +146,9 @@ def support_of(
         score=round(score, 4),
         source_ids=tuple(dict.fromkeys(passage.source for passage in passages)),
         missing=missing,
-        missing_asked=tuple(dict.fromkeys(word.text for word in asked)),
+        missing_asked=tuple(
+            dict.fromkeys(x.text for x in retrieved.wording.lacking(asked, in_documents))
+        ),
         rivals=rivals,
         verbatim=_has_verbatim(claim.text, passages, retrieved.wording),
     )
@@ -302,7 +306,11 @@ def _keys_for(passage: Passage, wording: Wording) -> frozenset[str]:
 
 
 def _missing_words(
-    claim: Claim, words: _Comparison, foreign: Collection[str], retrieved: RetrievedText
+    claim: Claim,
+    words: _Comparison,
+    foreign: Collection[str],
+    retrieved: RetrievedText,
+    in_documents: Collection[str],
 ) -> tuple[MissingWord, ...]:
     """The missing words to report: those that are telling, or foreign to the text."""
     wording = retrieved.wording
@@ -311,6 +319,7 @@ def _missing_words(
             start=claim.start + word.start,
             end=claim.start + word.end,
             in_no_document=not wording.has(retrieved.keys, word.key),
+            in_same_document=wording.has(in_documents, word.key),
         )
         for word in sorted({*words.missing, *words.changed}, key=lambda word: word.start)
         if word in words.telling or wording.has(foreign, word.key)

@@ -250,6 +250,12 @@ class RetrievedText:
             if passage.source == source
         )
 
+    def keys_of_documents(self, passages: Iterable[Passage]) -> frozenset[str]:
+        """The keys of all words in the documents of these passages."""
+        documents = {passage.document for passage in passages}
+        of_them = (passage for passage in self.passages if passage.document in documents)
+        return self.wording.keys("\n".join(passage.with_context for passage in of_them))
+
     @cached_property
     def keys(self) -> frozenset[str]:
         """The keys of all words that the model read."""

@@ -306,9 +306,99 @@ def test_a_value_that_is_in_no_document_is_never_fully_supported() -> None:
 def test_a_doubt_that_no_word_names_is_told() -> None:
     made = answered("The ferry Velmara carries 84 passengers.", FERRY)
     assert made.verdicts[0].support is not None
-    doubt = replace(made.verdicts[0].support, kind="partial", missing=(), missing_asked=())
+    doubt = replace(made.verdicts[0].support, kind="partial", verbatim=False)
     again = replace(made, verdicts=(replace(made.verdicts[0], support=doubt),))
     assert again.to_cited_text().endswith("(prompted by [1], which may not say this)")
+
+
+DOG = "A dog costs 12 euros per night."
+PARKING = "A parking space in the yard costs 9 euros per night."
+SAUNA = "The sauna is open from 4 pm to 9 pm."
+CLOSED = "It is closed on Mondays for maintenance."
+KITCHEN = "The kitchen closes at 9 pm."
+BAR = "The bar closes at midnight."
+BICYCLES = "The bicycle rental is open from 9 am to 5 pm."
+BREAKFAST = "Breakfast is included in the price of your room."
+CHECK_IN = "Check-in is from 3 pm, and check-out is until 11 am."
+DOOR = "The front door is locked at 11 pm."
+HOTEL = (
+    Document(f"A single room costs 78 euros per night. {DOG} {PARKING}"),
+    Document(f"{SAUNA} {CLOSED} {KITCHEN} {BAR} {BICYCLES}"),
+    Document(f"Welcome to our hotel by the river. {BREAKFAST} {CHECK_IN} {DOOR}"),
+    Document(
+        "Our cook bakes bread every morning. If you bring a dog, we charge 15 euros per night."
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited", "kind", "told"),
+    [
+        ("A parking space costs 12 euros per night.", (DOG, PARKING), "contradicted", "(9 in [1])"),
+        ("A parking space costs 12 euros per night.", (PARKING,), "contradicted", "(9 in [1])"),
+        (
+            "The bar closes at midnight, and the sauna is open from 9 am to 5 pm.",
+            (BAR, BICYCLES),
+            "partial",
+            "(prompted by [1], which may not say this)",
+        ),
+        (
+            "The hotel is closed on Mondays, and the front door is locked at 11 pm.",
+            (CLOSED, DOOR),
+            "partial",
+            "(prompted by [1, 2], which may not say this)",
+        ),
+        (
+            "The check-in is included in the price of your room.",
+            (BREAKFAST, CHECK_IN),
+            "partial",
+            "(prompted by [1], which may not say this)",
+        ),
+        ("A dog costs 12 euros per night.", (DOG,), "contradicted", "[1] (15 in [2])"),
+        (
+            "A dog costs 12 euros and a parking space costs 9 euros per night.",
+            (DOG, PARKING),
+            "full",
+            "[1]",
+        ),
+        (
+            "The kitchen closes at 9 pm, and the bar closes at midnight.",
+            (KITCHEN, BAR),
+            "full",
+            "[1]",
+        ),
+        (
+            "The sauna is open from 4 pm to 9 pm, and it is closed on Mondays.",
+            (SAUNA, CLOSED),
+            "full",
+            "[1]",
+        ),
+        ("The sauna is closed on Mondays.", (CLOSED,), "full", "[1]"),
+    ],
+)
+def test_a_value_is_said_together_with_its_subject(
+    answer: str, cited: tuple[str, ...], kind: str, told: str
+) -> None:
+    """Each word is in the cited text. What counts is whether one text has them together."""
+    texts = [piece.strip() for file in HOTEL for piece in sentences(file.text)]
+    verdict = {"kind": "grounded", "source_ids": tuple(map(texts.index, cited))}
+    made = answered(answer, verdict, question=answer, files=HOTEL)
+    support = made.verdicts[0].support
+    assert support is not None
+    assert support.kind == kind
+    assert made.to_cited_text().endswith(told)
+
+
+def test_a_remark_names_no_word_that_the_document_has_elsewhere() -> None:
+    rows = "Room 102 is cleaned on Monday by Marta. Room 103 is cleaned on Tuesday by Ivan."
+    cited, answer = "Room 102 is cleaned on Monday by Marta.", "Room 103 is cleaned on Monday."
+    made = answered(answer, cited, question="Who cleans room 103?", files=(Document(rows),))
+    support = made.verdicts[0].support
+    assert support is not None
+    assert [(answer[word.start : word.end], word.in_same_document) for word in support.missing] == [
+        ("103", True)
+    ]
+    assert "does not mention" not in made.to_cited_text()
 
 
 def test_support_and_what_a_sentence_follows_from_have_to_fit_the_attribution() -> None:
