@@ -107,31 +107,7 @@ def cite(
     cited = [
         CitedSentence(verdict.start, verdict.end, verdict.source_ids, verdict.relation, verdict)
         for verdict in attribution.verdicts
-    ]
-    if not cited:
-        text = attribution.response
-        cited_texts = {
-            (marker.start, marker.end): ""
-            if marker.document is None
-            else attribution.documents[marker.document].text
-            for marker in attribution.markers
-        }
-        spans = sorted(cited_texts)
-        lead = markers_lead(text, spans, [cited_texts[span] for span in spans])
-        json = [span for span in json_in(text, 0, len(text)) if span not in cited_texts]
-        marks = AnswerMarks(
-            leading=spans if lead else (), trailing=() if lead else spans, json=json
-        )
-        option = attribution.provenance.options.get("language")
-        texts = (document.text for document in attribution.documents)
-        language = str(option or language_of(text, texts))
-        splitter = make_splitter("sentence", language)
-        cited = [
-            _by_rule(attribution, span, min_score, min_share)
-            if is_sentence
-            else CitedSentence(*span, ())
-            for span, is_sentence in segments(text, 0, len(text), splitter, marks)
-        ]
+    ] or list(_cited_by_rule(attribution, min_score, min_share))
     by_marker = attribution.numbering == "by_marker" and any(
         marker.document is not None for marker in attribution.markers
     )
@@ -145,16 +121,37 @@ def cite(
     return Citations(tuple(cited), numbers, names, by_marker)
 
 
-def _by_rule(
+def _cited_by_rule(
+    attribution: Result, min_score: float, min_share: float
+) -> Iterator[CitedSentence]:
+    """The sentences of an answer without verdicts, with the sources of the best scores."""
+    text = attribution.response
+    cited_texts = {
+        (marker.start, marker.end): ""
+        if marker.document is None
+        else attribution.documents[marker.document].text
+        for marker in attribution.markers
+    }
+    spans = sorted(cited_texts)
+    lead = markers_lead(text, spans, [cited_texts[span] for span in spans])
+    json = [span for span in json_in(text, 0, len(text)) if span not in cited_texts]
+    marks = AnswerMarks(leading=spans if lead else (), trailing=() if lead else spans, json=json)
+    option = attribution.provenance.options.get("language")
+    texts = (document.text for document in attribution.documents)
+    splitter = make_splitter("sentence", str(option or language_of(text, texts)))
+    for span, is_sentence in segments(text, 0, len(text), splitter, marks):
+        source_ids = _best_sources(attribution, span, min_score, min_share) if is_sentence else ()
+        yield CitedSentence(*span, source_ids)
+
+
+def _best_sources(
     attribution: Result, span: Interval, min_score: float, min_share: float
-) -> CitedSentence:
+) -> tuple[int, ...]:
     if attribution.unit != "nats":
-        return CitedSentence(*span, ())
+        return ()
     ranked = attribution.top(len(attribution.sources), *span)
     least = max(min_score, min_share * ranked[0].score) if ranked else min_score
-    return CitedSentence(
-        *span, tuple(ranking.source.id for ranking in ranked if ranking.score >= least)
-    )
+    return tuple(ranking.source.id for ranking in ranked if ranking.score >= least)
 
 
 @dataclass(frozen=True)

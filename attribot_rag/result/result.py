@@ -154,21 +154,25 @@ class Result:
         """Raises InvalidInput if the fields do not fit together."""
         num_tokens, num_sources = len(self.token_spans), len(self.sources)
         widths = {len(row) for row in self.token_scores if row is not None}
-        documents = {index for source in self.sources for index in source.documents}
-        documents.update(marker.document for marker in self.markers if marker.document is not None)
-        documents.update(self.partly_located, self.prompt_numbers, self.prompt_names)
-        checked = [check for verdict in self.verdicts for check in verdict.checks]
-        source_ids = {check.source for check in checked if check.source is not None}
-        source_ids.update(*(group.source_ids for group in self.groups))
-        source_ids.update(*(verdict.source_ids for verdict in self.verdicts))
+        group_widths = {len(group.token_scores) for group in self.groups}
+        checks = [check for verdict in self.verdicts for check in verdict.checks]
         supports = [v.support for v in self.verdicts if v.support is not None]
         rivals = [rival for support in supports for rival in support.rivals]
         missing = [word for support in supports for word in support.missing]
-        source_ids.update(*(support.source_ids for support in supports))
-        source_ids.update(rival.source for rival in rivals)
-        documents.update(rival.document for rival in rivals)
-        group_widths = {len(group.token_scores) for group in self.groups}
-        checks = {
+        source_ids = {
+            *(check.source for check in checks if check.source is not None),
+            *(rival.source for rival in rivals),
+            *(source_id for group in self.groups for source_id in group.source_ids),
+            *(source_id for verdict in self.verdicts for source_id in verdict.source_ids),
+            *(source_id for support in supports for source_id in support.source_ids),
+        }
+        documents = {
+            *(index for source in self.sources for index in source.documents),
+            *(marker.document for marker in self.markers if marker.document is not None),
+            *(rival.document for rival in rivals),
+            *(*self.partly_located, *self.prompt_numbers, *self.prompt_names, *self.not_located),
+        }
+        holds = {
             "response": bool(self.response),
             "token_spans": all(0 <= a <= b <= len(self.response) for a, b in self.token_spans),
             "token_log_likelihoods": len(self.token_log_likelihoods) == num_tokens,
@@ -178,22 +182,23 @@ class Result:
             "groups": group_widths <= {num_tokens} and source_ids <= set(range(num_sources)),
             "context_reliance": self.context_reliance is None
             or len(self.context_reliance) == num_tokens,
-            "verdicts": self._holds(self.verdicts)
+            "verdicts": self._has(self.verdicts)
             and all(
                 verdict.follows is None or 0 <= verdict.follows < index
                 for index, verdict in enumerate(self.verdicts)
             ),
-            "checks": self._holds(checked),
-            "support": self._holds([*rivals, *missing]),
-            "markers": self._holds(self.markers),
+            "checks": self._has(checks),
+            "support": self._has([*rivals, *missing]),
+            "markers": self._has(self.markers),
             "sources": [source.id for source in self.sources] == list(range(num_sources)),
-            "documents": documents.union(self.not_located) <= set(range(len(self.documents))),
+            "documents": documents <= set(range(len(self.documents))),
         }
-        wrong = [name for name, holds in checks.items() if not holds]
+        wrong = [field for field, fits in holds.items() if not fits]
         if wrong:
             raise InvalidInput(f"{', '.join(wrong)} of the attribution do not fit the other fields")
 
-    def _holds(self, parts: Sequence[Verdict | Marker | Check | Rival | MissingWord]) -> bool:
+    def _has(self, parts: Sequence[Verdict | Marker | Check | Rival | MissingWord]) -> bool:
+        """Whether the response has the characters of these parts."""
         return all(0 <= part.start <= part.end <= len(self.response) for part in parts)
 
     def __repr__(self) -> str:
