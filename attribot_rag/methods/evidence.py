@@ -45,13 +45,9 @@ class Prefetch:
         """How many short rows fit into a pass; 0 if only tokens cost time."""
         return self._scorer.num_spare_rows
 
-    @property
-    def is_on(self) -> bool:
-        return self.capacity > 0
-
     def add(self, requests: Iterable[Request]) -> None:
         """Score these rows with the next ones that are fetched, as far as they fit."""
-        if self.is_on:
+        if self.capacity:
             self._now.update(dict.fromkeys(requests))
 
     def end_step(self) -> None:

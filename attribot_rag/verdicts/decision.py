@@ -125,10 +125,10 @@ def decide(measured: Measurements, limits: Limits) -> Verdict | Postponed:
     verdict = Verdict(start=measured.start, end=measured.end, kind="open")
     reliance, citation = measured.reliance, measured.citation
     if reliance is None:
-        return _open_because(verdict, measured.ended_by)
+        return replace(verdict, reason=measured.ended_by)
     verdict = replace(verdict, reliance=reliance)
     if citation is None and measured.is_cut:
-        return _open_because(verdict, "cut")
+        return replace(verdict, reason="cut")
     is_needed = citation is not None and _is_needed(citation, measured, limits)
     may_be_earlier = not is_needed and reliance < limits.sure_reliance
     origin = measured.earlier if may_be_earlier else None
@@ -147,10 +147,10 @@ def decide(measured: Measurements, limits: Limits) -> Verdict | Postponed:
         return _unsupported(verdict, measured, is_searched=is_searched)
     was_cut_short = citation is None and measured.found.members and measured.is_exhausted
     if was_cut_short or not measured.found.complete:
-        return _open_because(verdict, measured.ended_by)
+        return replace(verdict, reason=measured.ended_by)
     if _has_unexpected(measured, limits):
         return _unsupported(verdict, measured, is_searched=True)
-    return _open_because(verdict, "scattered")
+    return replace(verdict, reason="scattered")
 
 
 def _is_needed(citation: Citation, measured: Measurements, limits: Limits) -> bool:
@@ -247,14 +247,10 @@ def _unsupported(
     if isinstance(origin, Postponed):
         return origin
     if origin.is_unlocated:
-        return _open_because(verdict, "not_located")
+        return replace(verdict, reason="not_located")
     if origin.part is not None:
         return replace(verdict, kind="conversation", origin=origin.part, effect=origin.effect)
     is_undecided = not is_searched or origin.may_be or measured.may_have_earlier
     if measured.is_exhausted and is_undecided:
-        return _open_because(verdict, measured.ended_by)
+        return replace(verdict, reason=measured.ended_by)
     return replace(verdict, kind="unsupported")
-
-
-def _open_because(verdict: Verdict, reason: Reason) -> Verdict:
-    return replace(verdict, reason=reason)

@@ -109,6 +109,11 @@ def judge(
     )
     has_reasoning = len({sentence.is_thinking for sentence in sentences}) > 1
     notes = (_CONDITIONED,) if has_reasoning else ()
+
+    def judgement(verdicts: Sequence[Verdict], markers: tuple[Marker, ...]) -> Judgement:
+        scores = judge.refine(ranking.scores)
+        return Judgement(scores=scores, verdicts=tuple(verdicts), markers=markers, notes=notes)
+
     verdicts: list[Verdict] = []
     for verdict in judge.verdicts(in_order=on_progress is not None):
         verdicts.append(verdict)
@@ -118,25 +123,13 @@ def judge(
                 Verdict(start=later.start, end=later.end, kind="open", reason="pending")
                 for later in rest
             )
-            on_progress(
-                Judgement(
-                    scores=judge.refine(ranking.scores),
-                    verdicts=(*verdicts, *pending),
-                    markers=markers_of(marked.markers),
-                    notes=notes,
-                )
-            )
+            on_progress(judgement([*verdicts, *pending], markers_of(marked.markers)))
     if scorer.can_mask:  # short rows score each cited source
         judge.fetch_cited(verdicts)
     audit = MarkerAudit(marked.markers, context, judge.loss_without, limits.min_effect)
     # A marker is right if its document says the sentence, even if another one says it better.
     by_any = [judge.citing_all(index, verdict) for index, verdict in enumerate(verdicts)]
-    return Judgement(
-        verdicts=tuple(verdicts),
-        markers=tuple(audit.of_answer(sentences, by_any)),
-        notes=notes,
-        scores=judge.refine(ranking.scores),
-    )
+    return judgement(verdicts, tuple(audit.of_answer(sentences, by_any)))
 
 
 def _baseline(scorer: Scorer, measured: Scores) -> tuple[TokenScores | None, TokenScores | None]:

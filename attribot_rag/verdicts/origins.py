@@ -117,7 +117,7 @@ class Origins:
         rows = [self._bare, *([self._without_turns] if has_turns else [])]
         if earlier:
             rows.append(alone)
-        if self._evidence.prefetch.is_on and len(earlier) > 1:
+        if self._evidence.prefetch.capacity and len(earlier) > 1:
             rows += self._after_each(earlier, index).values()
         yield rows
         origins = []
@@ -290,13 +290,16 @@ class PromptOrigins:
 
         Its effect is at least the reliance on the documents.
         """
-        statements = self._statements_for(tokens)
+        content_words = self._part(tokens).words
+        statements = [
+            piece for piece in self._prompt.statements if any(map(piece.holds, content_words))
+        ]
         stated = PromptOrigin(may_be=bool(statements))
         if not statements:
             return stated
         rows = self._without_each(statements)
         bare, all_gone = self._without([]), self._without(statements)
-        yield [bare, all_gone, *(rows.values() if self._prefetch.is_on else ())]
+        yield [bare, all_gone, *(rows.values() if self._prefetch.capacity else ())]
         scored = self._scorer.scored
         if bare not in scored or all_gone not in scored:
             return stated
@@ -313,10 +316,6 @@ class PromptOrigins:
             effects[part] = lost
         part = max(effects, key=lambda name: effects[name])
         return PromptOrigin(part, effect)
-
-    def _statements_for(self, tokens: Sequence[int]) -> list[PromptPiece]:
-        texts = self._part(tokens).words
-        return [piece for piece in self._prompt.statements if any(map(piece.holds, texts))]
 
     def _words(
         self,
