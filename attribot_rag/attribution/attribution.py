@@ -81,7 +81,7 @@ class Attribution(Result):
                 sentence 1)', '(needs both)', '(source unclear)', '(answer cut off)'. On the
                 support: '(prompted by [2], which does not mention tenant, notice)', '(84 in [2])',
                 '(also in [2])', '(not in the 3 passages found)', '(12.90 is in none of the
-                documents)'.
+                passages found)'.
             markers: What happens to the model's own markers, such as [2]. With 'audited', a marker
                 that the audit supports stays as the citation. A measured citation replaces other
                 markers, with the remark '(the model cites [3], which has no effect on it)'. With

@@ -300,7 +300,7 @@ def test_a_value_that_is_in_no_document_is_never_fully_supported() -> None:
     again = supported(replace(made, verdicts=(verdict,)))
     assert again.verdicts[0].support is not None
     assert again.verdicts[0].support.kind == "partial"
-    assert again.to_cited_text() == f"{answer} [1] (84 is in none of the documents)"
+    assert again.to_cited_text() == f"{answer} [1] (84 is in none of the passages found)"
 
 
 def test_a_doubt_that_no_word_names_is_told() -> None:
