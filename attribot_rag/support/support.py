@@ -96,8 +96,15 @@ def with_support(
         )
         cited = replace(verdict, source_ids=traced.source_ids)
         support = support_of(claim, cited, retrieved, score_question, entailed)
-        if earlier is not None and support.kind != "contradicted":
-            support = _inherited(support, earlier.support)
+        if earlier and earlier.support and support.kind != "contradicted":
+            inherited = earlier.support
+            support = replace(
+                support,
+                kind=inherited.kind,
+                score=inherited.score,
+                source_ids=inherited.source_ids,
+                verbatim=inherited.verbatim,
+            )
         supported.append(replace(verdict, support=support))
     return tuple(supported)
 
@@ -662,19 +669,6 @@ def _rival(
         document=passage.document,
         document_start=passage.start,
         document_end=passage.end,
-    )
-
-
-def _inherited(support: Support, earlier: Support | None) -> Support:
-    """The support of a conclusion, taken from the sentence that it follows from."""
-    if earlier is None:
-        return support
-    return replace(
-        support,
-        kind=earlier.kind,
-        score=earlier.score,
-        source_ids=earlier.source_ids,
-        verbatim=earlier.verbatim,
     )
 
 

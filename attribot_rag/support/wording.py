@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from math import log
 
 import Stemmer
@@ -80,22 +81,15 @@ class Wording:
     def __init__(self, language: str, retrieved: Sequence[str] = ()) -> None:
         self._language = language
         self._stem = _stemmer(language)
-        self._words: dict[str, tuple[Word, ...]] = {}
-        self._keys: dict[str, frozenset[str]] = {}
-        self._content: dict[str, list[Word]] = {}
-        self._weights: dict[tuple[str, bool], float] = {}
+        # Each of these is computed once for a text, or for a word.
+        self.words, self.content = cache(self._words), cache(self._content)
+        self.keys, self.weight = cache(self._keys), cache(self._weight)
         self._num_sentences = len(retrieved)
         self._has_names = _tells_names(retrieved)
         self._holders = Counter(key for text in retrieved for key in self.keys(text))
 
-    def words(self, text: str) -> tuple[Word, ...]:
+    def _words(self, text: str) -> Sequence[Word]:
         """The words of a text in order. A number in words has the key of its digits."""
-        words = self._words.get(text)
-        if words is None:
-            words = self._words[text] = tuple(self._read(text))
-        return words
-
-    def _read(self, text: str) -> list[Word]:
         spelled = {number.start: number for number in number_words(text, self._language)}
         words: list[Word] = []
         end = 0
@@ -115,34 +109,23 @@ class Wording:
                 words.append(Word(start, end, match[0], self._key(match[0]), is_name=is_name))
         return words
 
-    def content(self, text: str) -> list[Word]:
+    def _content(self, text: str) -> Sequence[Word]:
         """The content words of a text."""
-        content = self._content.get(text)
-        if content is None:
-            content = self._content[text] = [word for word in self.words(text) if word.is_content]
-        return content
+        return [word for word in self.words(text) if word.is_content]
 
-    def keys(self, text: str) -> frozenset[str]:
+    def _keys(self, text: str) -> frozenset[str]:
         """The keys of all words of a text."""
-        keys = self._keys.get(text)
-        if keys is None:
-            first, *lines = text.split("\n")  # several texts share the lines
-            keys = frozenset(word.key for word in self.words(first)).union(*map(self.keys, lines))
-            self._keys[text] = keys
-        return keys
+        first, *lines = text.split("\n")  # several texts share the lines
+        return frozenset(word.key for word in self.words(first)).union(*map(self.keys, lines))
 
-    def weight(self, word: Word) -> float:
+    def _weight(self, word: Word) -> float:
         """How informative a word is, in nats; 0 for a word that every retrieved sentence has.
 
         A short word has less weight, unless it is a name or a number: frequent words are short
         (Zipf).
         """
-        written = word.text, word.is_name
-        weight = self._weights.get(written)
-        if weight is None:
-            rarity = log((self._num_sentences + 1) / (self._holders[word.key] + 0.5))
-            weight = self._weights[written] = max(0.0, rarity) * word.length_share
-        return weight
+        rarity = log((self._num_sentences + 1) / (self._holders[word.key] + 0.5))
+        return max(0.0, rarity) * word.length_share
 
     def is_rare_and_short(self, word: Word) -> bool:
         """Whether it is no content word, and few retrieved sentences have it, such as "not"."""
