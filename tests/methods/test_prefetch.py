@@ -1,4 +1,4 @@
-"""Where a pass takes the same time whatever its tokens, a search asks for what may follow."""
+"""If a pass takes the same time whatever its tokens, rows that may be needed next are scored too."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -103,7 +103,7 @@ def test_a_search_takes_fewer_passes(
     frugal: int,
     ahead: int,
 ) -> None:
-    """And finds what it finds step by step."""
+    """It finds the same as a search that scores only what it needs."""
     every = [*order, *(unit for unit in range(11) if unit not in order)]
     (as_needed, one_by_one), (foreseen, together) = (
         searched(worth, part, every, pass_tokens) for pass_tokens in (0, 20_000)

@@ -202,7 +202,6 @@ def test_a_decisive_source_is_found_whatever_the_reliance(
 
 @pytest.mark.parametrize("unit", [0, 7, 13, 23])
 def test_a_decisive_source_is_found_in_few_rows_among_many_documents(unit: int) -> None:
-    """Without leaving out each document by itself."""
     worth = spoken_against(4.0, 1.0, unit)
     found, num_rows = searched(worth, part=OWN_WORDS, documents=many_documents(8))
     assert found.members == (unit,)
@@ -210,7 +209,7 @@ def test_a_decisive_source_is_found_in_few_rows_among_many_documents(unit: int) 
 
 
 def test_the_search_uses_exact_scores_of_the_method() -> None:
-    """And what they decide is decided, whatever the context as a whole is worth."""
+    """A source whose exact score is decisive needs one more row: the one with only it."""
     target: Any = Scripted(
         scorer(response=RESPONSE, language_model=other_chat()), spoken_against(5.0, 1.0)
     )
@@ -312,8 +311,6 @@ def test_if_no_set_is_enough_the_most_needed_sources_are_found() -> None:
 
 @pytest.mark.parametrize("unit", [2, 4, 10])
 def test_the_most_needed_source_is_found_even_if_it_is_ranked_last(unit: int) -> None:
-    """The ranking has it last."""
-
     def worth(kept: Ids) -> dict[int, float]:
         is_read = unit in kept and len(kept) > 6
         return {FIRST: 8.0 * is_read, SECOND: 0.8 * len(kept)}
@@ -334,7 +331,7 @@ def test_no_document_is_left_out_if_the_first_source_costs_half_of_the_reliance(
 
 @pytest.mark.parametrize("needed", [2, 4, 10])
 def test_the_search_ends_with_an_irreplaceable_source_even_if_it_is_not_enough(needed: int) -> None:
-    """With only a few sources it says little, though without this one it says nothing else."""
+    """With few sources, the sentence is unlikely; without this one, it is even with all others."""
 
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 13.0 * (needed in kept and len(kept) > 6)}
@@ -357,7 +354,7 @@ def test_the_search_goes_on_if_a_word_needs_another_source(other: int) -> None:
 
 @pytest.mark.parametrize("needed", [3, 5, 8])
 def test_an_irreplaceable_source_of_four_ends_the_search_without_smaller_sets(needed: int) -> None:
-    """Of the four that suffice, others make up for three; the fourth alone does not suffice."""
+    """Of four sources that are enough, others replace three; the fourth is not enough alone."""
 
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 6.0 * (needed in kept), 0: 2.0 * len(kept & {0, 1, needed})}
@@ -465,7 +462,7 @@ def test_the_source_with_the_lost_words_is_tried_next() -> None:
 def test_without_a_ranking_documents_are_tried_before_sources(
     words: tuple[str, str], worths: Worths, rows: int
 ) -> None:
-    """Where sources hold words of less than half of the nats."""
+    """If sources have words of less than half of the nats."""
     found, num_rows = searched(each(worths), part=replace(PART, words=words))
     assert set(found.members) == worths.keys()
     assert num_rows == rows

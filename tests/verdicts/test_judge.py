@@ -167,7 +167,6 @@ def test_a_member_is_cited_for_a_word_that_the_other_members_lose() -> None:
 def test_a_group_is_cited_if_it_is_enough_even_if_others_replace_it(
     share: float, made_up_for: bool, kind: str
 ) -> None:
-    """Whether or not others make up for it."""
     group = {3, 5, 6}
 
     def worth(kept: Ids) -> dict[int, float]:
