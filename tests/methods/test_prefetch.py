@@ -1,4 +1,4 @@
-"""If a pass takes the same time whatever its tokens, rows that may be needed next are scored too."""
+"""If launching a pass is expensive, rows that may be needed next are scored in it too."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
