@@ -29,6 +29,7 @@ from attribot_rag.context.text import (
     Interval,
     NumberWords,
     at,
+    blank_out,
     merge,
     number_values,
     number_words,
@@ -143,7 +144,7 @@ class Annotation:
         cited = [verdict for verdict in verdicts if verdict.traced(verdicts).source_ids]
         new = [verdict for verdict in cited if verdict not in self._checks]
         if self._annotator is not None and new and not self.notes:
-            readable = _blanked(self._response, markers)
+            readable = blank_out(self._response, markers)
             self._ask(self._annotator, new, [self._sentence(x, verdicts, readable) for x in new])
         return tuple(
             replace(verdict, checks=self._checks[verdict]) if verdict in self._checks else verdict
@@ -213,13 +214,6 @@ class Annotation:
             if cited.isdisjoint(source.documents)
             for occurrence in source.occurrences
         )
-
-
-def _blanked(text: str, intervals: Iterable[Interval]) -> str:
-    """The text with white space in place of these characters."""
-    for start, end in intervals:
-        text = text[:start] + " " * (end - start) + text[end:]
-    return text
 
 
 def _moved(sentence: AnnotatedSentence, checks: Sequence[Check]) -> Iterator[Check]:

@@ -362,6 +362,13 @@ def add(intervals: list[Interval], interval: Interval) -> None:
     intervals[first:last] = merge([interval, *intervals[first:last]])
 
 
+def blank_out(text: str, intervals: Iterable[Interval]) -> str:
+    """The text with white space in place of these characters."""
+    for start, end in intervals:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
+
+
 def blank_list_numbers(text: str) -> str:
     """The text with white space in place of the numbers of list items."""
     return _LIST_NUMBER.sub(lambda number: " " * len(number[0]), text)

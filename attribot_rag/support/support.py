@@ -10,7 +10,7 @@ from math import exp
 
 from rapidfuzz.distance import OSA, Indel
 
-from attribot_rag.context.text import Interval, blank_list_numbers
+from attribot_rag.context.text import Interval, blank_list_numbers, blank_out
 from attribot_rag.result.verdict import MissingWord, Rival, Support, Verdict
 from attribot_rag.support.wording import Claim, Passage, RetrievedText, Word, Wording
 
@@ -78,9 +78,7 @@ def with_support(
         score_question: Asks the model that scores. Without it, words alone decide.
         entailed: Asks a classifier about sentences whose cited text lacks some of their words.
     """
-    readable = response
-    for start, end in markers:
-        readable = readable[:start] + " " * (end - start) + readable[end:]
+    readable = blank_out(response, markers)
     supported: list[Verdict] = []
     for verdict in verdicts:
         if verdict.kind in _NOT_JUDGED or verdict.reason in _NOT_DECIDED:
