@@ -15,7 +15,7 @@ A `View` has some tokens of a block, and all `Keys` that they see.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -331,14 +331,11 @@ def packed_attention(
 
     query is [1, num_heads, tokens, head_dim]. key and value have num_key_value_heads, and values
     may have another width. Returns [1, tokens, num_heads, value_dim]. Each row attends to its own
-    tokens and to its segments of the cache, within the layer's own mask. The cache is never copied.
-    The parts are merged by their log-sum-exp, and attention sinks (`s_aux` [num_heads]) come last.
-    Raises Unsupported for a keyword that would change attention.
+    tokens and to its segments of the cache, within the layer's own mask. Only layers that attend at
+    once, or are observed, copy the cache. Raises Unsupported for a keyword that would change
+    attention.
     """
-    for name, keyword in keywords.items():
-        harmless = name in _HARMLESS or (name == "is_causal" and keyword is True)
-        if not harmless and keyword is not None and keyword is not False:
-            raise Unsupported(f"its attention takes {name}={keyword!r}")
+    _check_keywords(keywords)
     if not isinstance(attention_mask, Visibility) or dropout:
         raise Unsupported("its attention uses its own mask, or dropout")
     layout = _layout.get()
@@ -356,23 +353,46 @@ def packed_attention(
             key, value = torch.cat([cached[0], key], 2), torch.cat([cached[1], value], 2)
         output = attend_at_once(query, key, value, bias(query.dtype), kernel.scaling)
         return output.transpose(1, 2), None
+    views = layout.views(attention_mask, query.device)
+    return _attend_in_views(views, kernel, query, key, value, cached, s_aux), None
+
+
+def _check_keywords(keywords: Mapping[str, Any]) -> None:
+    """Raises Unsupported for a keyword that would change attention."""
+    for name, keyword in keywords.items():
+        harmless = name in _HARMLESS or (name == "is_causal" and keyword is True)
+        if not harmless and keyword is not None and keyword is not False:
+            raise Unsupported(f"its attention takes {name}={keyword!r}")
+
+
+def _attend_in_views(
+    views: Sequence[View],
+    kernel: Kernel,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cached: tuple[Tensor, Tensor] | None,
+    sinks: Tensor | None,
+) -> Tensor:
+    """Attention [1, tokens, num_heads, value_dim], view by view.
+
+    The parts of a view are merged by their log-sum-exp, and attention `sinks` [num_heads] come
+    last.
+    """
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
-    for view in layout.views(attention_mask, query.device):
+    for view in views:
         queries = query[:, :, slice(*view.queries)]
-        first, *others = view.own
-        part, log_sum = kernel.attend(queries, key, value, first)
-        for keys in others:
-            part, log_sum = merge_attention(
-                part, log_sum, *kernel.attend(queries, key, value, keys)
-            )
-        for keys in view.cached:
-            assert cached is not None
-            part, log_sum = merge_attention(part, log_sum, *kernel.attend(queries, *cached, keys))
-        if s_aux is not None:
-            total = torch.logaddexp(log_sum, s_aux.to(log_sum)[None, :, None])
+        chunks = [(key, value, keys) for keys in view.own]
+        if cached is not None:
+            chunks += [(*cached, keys) for keys in view.cached]
+        part, log_sum = kernel.attend(queries, *chunks[0])
+        for chunk in chunks[1:]:
+            part, log_sum = merge_attention(part, log_sum, *kernel.attend(queries, *chunk))
+        if sinks is not None:
+            total = torch.logaddexp(log_sum, sinks.to(log_sum)[None, :, None])
             part, log_sum = part * (log_sum - total).exp()[..., None].to(part), total
         output[:, slice(*view.queries)] = part.transpose(1, 2)
-    return output, None
+    return output
 
 
 def _cached(cache: PromptCache, module: torch.nn.Module, layer_index: int) -> tuple[Tensor, Tensor]:
