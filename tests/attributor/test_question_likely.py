@@ -5,12 +5,12 @@ from copy import deepcopy
 from attribot_rag import Attributor, LocalModel
 
 DOCUMENTS = ["The guarantee lasts 24 months.", "The tenant gives notice of three months."]
-QUESTION = "How long does the guarantee last for tenants?"
+QUESTION = "How long does the guarantee last for pensioners?"
 PROMPT = [
     {"role": "system", "content": "You are brief."},
     {"role": "user", "content": "\n\n".join([*DOCUMENTS, QUESTION])},
 ]
-ANSWER = "The guarantee lasts 24 months for every tenant."
+ANSWER = "The guarantee lasts 24 months for every pensioner."
 REFUSES = "{% if messages[0]['role'] != 'system' %}{{ raise_exception('system first') }}{% endif %}"
 
 
@@ -25,7 +25,8 @@ def test_a_template_that_takes_no_question_alone_costs_no_attribution(smollm2: L
     )
     by_model, by_words = asked.verdicts[0].support, refused.verdicts[0].support
     assert by_model is not None and by_words is not None
-    assert by_model.score != by_words.score
+    assert by_model.kind == "partial"  # the question is a surprise for the model
+    assert by_words.kind == "full"
     assert by_model.source_ids == by_words.source_ids
     work, less = asked.provenance, refused.provenance
     assert work.forward_passes == less.forward_passes + 1

@@ -117,8 +117,8 @@ SMALL = with_limits(
         ("The ships came.", VerdictOptions(), 2000, 2, 350),
         (ANSWER, VerdictOptions(), 0, 4, 1250),
         (ANSWER, VerdictOptions(), 2000, 3, 540),
-        (ANSWER, SMALL, 0, 11, 4500),
-        (ANSWER, SMALL, 2000, 8, 1800),
+        (ANSWER, SMALL, 0, 10, 4500),
+        (ANSWER, SMALL, 2000, 7, 1800),
     ],
 )
 def test_an_attribution_has_so_many_passes_and_operations(
@@ -126,8 +126,7 @@ def test_an_attribution_has_so_many_passes_and_operations(
 ) -> None:
     """One of the passes reads the prompt; a bound of operations has room for other releases.
 
-    With small limits, a sentence is cited whose support is unsure, so the question is scored after
-    the cited text. Nothing else waits for the device.
+    Nothing waits for the device.
     """
     attributor = Attributor(
         byte_level(),
@@ -141,7 +140,7 @@ def test_an_attribution_has_so_many_passes_and_operations(
         attribution = attributor.attribute(chat(TREATY), answer, TREATY)
     assert dispatched.passes == num_passes
     assert dispatched.operations <= most_operations
-    assert dispatched.synchronisations == (2 if verdicts is SMALL else 0)
+    assert dispatched.synchronisations == 0
     assert attribution.provenance.forward_passes == num_passes - 1
 
 
