@@ -81,24 +81,26 @@ class Evidence:
         self.prefetch = Prefetch(scorer)
         self.can_mask = scorer.can_mask
         self.may_exclude_earlier_text = may_exclude_earlier_text
-        self.of_whole_answer = PartEvidence(self)
         self._has_whole_rows = whole_rows
-        self._parts: dict[tuple[int, int], PartEvidence] = {}
-        self.parts_alone: dict[PartEvidence, None] = {}
-        """The evidence that excludes the text before its part now."""
+        # No `PartEvidence` is kept here: a cycle would hold the KV cache after the attribution.
+        self.parts_alone: dict[range, None] = {}
+        """The tokens of parts whose rows exclude the text before them now."""
+        self.with_only: dict[frozenset[int], Request] = {}
+        """By kept sources: the row of the whole response with only them."""
         self.requested: set[Request] = set()
         """The rows that searches requested. Other rows are scored only by chance."""
         self.longest: dict[Request, Request] = {}
         """By a row of the whole response: the scored row with the same prompt and most of it."""
 
+    @property
+    def of_whole_answer(self) -> PartEvidence:
+        return PartEvidence(self)
+
     def for_part(self, part: Part) -> PartEvidence:
-        """The evidence on a part: the same object each time."""
+        """The evidence on a part. Evidence on the same part shares everything."""
         if self._has_whole_rows or not part.tokens:
             return self.of_whole_answer
-        first, end = part.tokens[0], part.tokens[-1] + 1
-        if (first, end) not in self._parts:
-            self._parts[first, end] = PartEvidence(self, range(first, end))
-        return self._parts[first, end]
+        return PartEvidence(self, range(part.tokens[0], part.tokens[-1] + 1))
 
     def fetch(self, requests: Iterable[Request]) -> None:
         """Score these rows in one batch. A masked row is left out if its exact row is known."""
@@ -178,10 +180,11 @@ class Evidence:
         # Rows end with sentences, so an exact one may score less than a masked one.
         best = max(found, key=lambda measured: np.isfinite(measured[0]).sum(), default=None)
         merged = None if best is None else [*best[0]]
-        for part in self.parts_alone:
+        for tokens in self.parts_alone:
+            part = PartEvidence(self, tokens)
             if loss := part.loss_without([unit]):
                 merged = merged or [np.nan] * len(loss)
-                own = slice(part.tokens.start, part.tokens.stop)
+                own = slice(tokens.start, tokens.stop)
                 merged[own] = loss[own]
                 best = loss, part.loss_without([unit], exact=True) is not None
         return None if merged is None or best is None else (tuple(merged), best[1])
@@ -209,7 +212,6 @@ class PartEvidence:
         self.can_mask = answer.can_mask
         self.tokens = tokens or range(0)
         self._recompute: Recomputed | None = "question" if answer.can_mask else None
-        self._only: dict[frozenset[int], Request] = {}  # by the sources that are kept
         self._to_end = self._alone = Ablation()
         if tokens:
             first = tokens.start - self._is_sign(tokens.start - 1)
@@ -226,7 +228,7 @@ class PartEvidence:
     @property
     def excludes_earlier_text(self) -> bool:
         """Whether rows leave out the text before the part."""
-        return self in self.answer.parts_alone
+        return self.tokens in self.answer.parts_alone
 
     def exclude_earlier_text(self) -> list[Request]:
         """From now on, leave out the text before the part, if there is any.
@@ -241,12 +243,12 @@ class PartEvidence:
         is_possible = is_cheap and self.answer.may_exclude_earlier_text
         if self._alone == self._to_end or not is_possible:
             return []
-        self.answer.parts_alone[self] = None
+        self.answer.parts_alone[self.tokens] = None
         return [Request(self._alone)]
 
     def include_earlier_text(self) -> None:
         """From now on, rows have the text before the part."""
-        self.answer.parts_alone.pop(self, None)
+        self.answer.parts_alone.pop(self.tokens, None)
 
     def words_before(self) -> frozenset[str]:
         """The words and numbers of the text before the part, in lower case."""
@@ -265,10 +267,10 @@ class PartEvidence:
 
     def request_with_only(self, units: Collection[int]) -> Request:
         """The row with only these units."""
-        kept = self._sources(units)
-        if kept not in self._only:
-            self._only[kept] = Request(self.scorer.context.ablation_of_others(kept))
-        return self._shortened(self._only[kept])
+        kept, with_only = self._sources(units), self.answer.with_only
+        if kept not in with_only:
+            with_only[kept] = Request(self.scorer.context.ablation_of_others(kept))
+        return self._shortened(with_only[kept])
 
     def _sources(self, units: Collection[int]) -> frozenset[int]:
         return frozenset(source for unit in units for source in self.scorer.units[unit])
