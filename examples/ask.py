@@ -5,7 +5,7 @@ documents = [
     "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
     "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
 ]
-language_model = load_model()  # the embedded one; any loaded model with its tokenizer will do
+language_model = load_model()  # the embedded model; or load_model("path or Hugging Face id")
 attribution = Attributor(language_model).ask("How high is the lighthouse?", documents)
 print(visible(attribution.response))
 for ranked in attribution.top(3):

@@ -7,7 +7,7 @@ documents = [
     "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
     "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
 ]
-language_model = load_model()  # the embedded one; any loaded model with its tokenizer will do
+language_model = load_model()  # the embedded model; or load_model("path or Hugging Face id")
 
 question = "Answer with one short sentence, using the passages above: how high is the lighthouse?"
 messages = [{"role": "user", "content": "\n\n".join([*documents, question])}]
@@ -17,7 +17,7 @@ inputs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, ret
 inputs = inputs.to(model.device)
 
 attributor = Attributor(model, tokenizer)
-with attributor.recorder:  # keeps the ids that the model really saw, and its KV cache
+with attributor.recorder:  # keeps the token ids and the KV cache of the generation
     output = model.generate(**inputs, max_new_tokens=40, do_sample=False)
 answer = tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
 
