@@ -10,8 +10,8 @@ from math import log
 from operator import itemgetter
 
 from attribot_rag.result.verdict import Verdict
+from attribot_rag.support.rivals import MIN_WORDS
 from attribot_rag.support.support import (
-    MIN_WORDS,
     VERBATIM,
     best_passages,
     is_row,

@@ -38,6 +38,14 @@ _NUM_RARE = 2  # or so many of few sentences
 _MOST_ARTICLE = 2  # letters of a word that is no subject
 _TELLING = 0.6  # share of the weight of the most informative word
 
+# Pronouns: a sentence that begins with one does not say enough alone.
+_PRONOUN = re.compile(
+    "it|he|she|they|this|that|these|those|its|his|her|their"
+    "|es|er|sie|dies|diese|dieser|dieses|ihre?|seine?|il|elle|ils|elles|ce|cela|ceci|ça"
+    "|él|ella|ellos|ellas|esto|eso|esso|essa|el[ea]s?|isso|isto|hij|zij|dit|dat|deze"
+    "|он|она|оно|они|это|[它他她这那此]"
+)
+
 
 @dataclass(frozen=True)
 class Word:
@@ -117,6 +125,19 @@ class Wording:
         """The keys of all words of a text."""
         first, *lines = text.split("\n")  # several texts share the lines
         return frozenset(word.key for word in self.words(first)).union(*map(self.keys, lines))
+
+    def keys_for(self, passage: Passage) -> frozenset[str]:
+        """The keys of a passage, with those of its title and heading.
+
+        If it begins with a pronoun, the words of the sentence before it count, too.
+        """
+        before = passage.before if self.begins_with_pronoun(passage.text) else ""
+        return self.keys(f"{passage.around}\n{before}\n{passage.text}")
+
+    def begins_with_pronoun(self, text: str) -> bool:
+        """Whether a sentence does not say enough alone, because a pronoun is its first word."""
+        words = self.words(text)
+        return bool(words) and _PRONOUN.fullmatch(words[0].text.casefold()) is not None
 
     def _weight(self, word: Word) -> float:
         """How informative a word is, in nats; 0 for a word that every retrieved sentence has.
