@@ -22,6 +22,7 @@ _similarity = OSA.normalized_similarity
 _LEAST_OWN = 0.5  # share of a sentence's words that a text must have
 _LEAST_WEIGHT = 0.35  # share of the most telling word's weight, for words that must stay together
 _LEAST_SAID = 0.5  # share of a passage's words in a sentence that repeats it word for word
+_LEAD_IN = re.compile(r"[^\W\d][^:\n]{0,60}:\s+(?=\S)")
 _ENDED = re.compile(r"[.!?。！？।؟][\"'”’»)\]*_]*\s*\Z")
 _LABELLED = re.compile(r"\w[^\w\n]*[:|].*\w")  # a row of a table, or an item with its label
 
@@ -113,6 +114,7 @@ def support_of(
 
     If only other words are missing, it is also full if the text entails the sentence.
     """
+    claim = _without_lead_in(claim, retrieved)
     cited = retrieved.passages_of(verdict.source_ids)
     rivals = tuple(rivals_of(claim, cited, retrieved))
     differs = bool(rivals) or any(check.source_value is not None for check in verdict.checks)
@@ -145,6 +147,21 @@ def support_of(
         rivals=rivals,
         verbatim=_has_verbatim(claim.text, passages, retrieved.wording),
     )
+
+
+def _without_lead_in(claim: Claim, retrieved: RetrievedText) -> Claim:
+    """The sentence without a beginning such as "The answer is:", which states nothing.
+
+    It ends with a colon, and the retrieved text has none of its words.
+    """
+    lead_in = _LEAD_IN.match(claim.text)
+    wording = retrieved.wording
+    if lead_in is None:
+        return claim
+    new = wording.lacking(wording.content(lead_in[0]), wording.keys(claim.question))
+    if not new or any(wording.has(retrieved.keys, word.key) for word in new):
+        return claim
+    return replace(claim, text=" " * lead_in.end() + claim.text[lead_in.end() :])
 
 
 def _passages_for(
@@ -231,7 +248,8 @@ def _compare(
     replaced = missing if _is_replaced(claim.text, missing, cited, wording) else []
     changed = [*replaced, *inserted_words(claim.text, passages, wording), *mixed]
     telling = wording.telling(missing, words)
-    has_value = any(word.is_number for word in words)
+    of_question = wording.keys(claim.question)
+    has_value = any(word.is_number for word in wording.lacking(words, of_question))
     elsewhere = [word for word in telling if has_value and wording.has(retrieved.keys, word.key)]
     return _Comparison(
         missing=missing,
