@@ -3,6 +3,10 @@
 Reads what `benchmarks.support.answers` wrote. An answer is right if a gold answer is in its
 first judged sentence. The regressions of attribot_rag.support.support are fitted on one half of
 the articles, and reported on the other half.
+
+labels.json has two readings of the right answers to short passages: does the sentence say only what
+the passages say ("all"), or does it add something ("adds")? Both are by large language models that
+did not see the estimate.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from attribot_rag.support.support import (
     support_of,
 )
 
+LABELS = Path(__file__).with_name("labels.json")
 RIGHT_FLAGGED = 0.1
 NUM_SAMPLES = 2_000
 
@@ -42,6 +47,7 @@ class Case:
     `support` and `score` are the library's own, 0 without a text.
     """
 
+    key: str
     article: str
     is_right: bool
     signals: Signals | None
@@ -81,7 +87,9 @@ def _case(data: dict[str, Any]) -> Case | None:
         signals = signals_of(claim, passages, retrieved)
     is_right = any(f" {plain(gold)} " in f" {plain(text)} " for gold in data["gold"])
     score = support.score or 0.0
-    return Case(data["article"], is_right, signals, verdict.kind, support.kind, score, likely)
+    return Case(
+        data["key"], data["article"], is_right, signals, verdict.kind, support.kind, score, likely
+    )
 
 
 def plain(text: str) -> str:
@@ -153,6 +161,11 @@ def report(name: str, fit: Sequence[Case], held_out: Sequence[Case]) -> None:
         kinds = Counter(case.support for case in held_out if case.is_right == is_right)
         shares = (f"{kind} {kinds[kind] / kinds.total():.2f}" for kind in kinds)
         print(f"  {'right' if is_right else 'wrong'}: {', '.join(shares)}")
+    for label, readings in (("all", ["all", "all"]), ("adds", ["adds", "adds"])):
+        read = json.loads(LABELS.read_text())
+        agreed = [case for case in held_out if case.is_right and read.get(case.key) == readings]
+        flagged = sum(case.support != "full" for case in agreed)
+        print(f"  right, and both readings are {label!r}: {flagged} of {len(agreed)} not full")
     own = [case.likely for case in held_out]
     print(f"  own likelihood {area(own, right):.3f} [{_shown(interval(own, right))}]")
     library = [case.score for case in held_out]
