@@ -80,8 +80,8 @@ class CitedText:
 class AnnotatedSentence:
     """A sentence, the characters [start, end) of the response, and what the model read.
 
-    A sentence that follows from an earlier one cites what that one cites. `cited`, `prompt_texts`
-    and `other_documents` together are what the model saw.
+    If the sentence follows from an earlier one, its citations are those of the earlier sentence.
+    `cited`, `prompt_texts` and `other_documents` together are what the model saw.
     """
 
     start: int
@@ -91,7 +91,7 @@ class AnnotatedSentence:
     language: str
     """ISO 639-1 code."""
     cited: tuple[CitedText, ...]
-    """At least one."""
+    """The cited texts, at least one."""
     prompt_texts: tuple[str, ...] = ()
     """The prompt without `other_documents`, and the sentence that this one follows from."""
     other_documents: tuple[str, ...] = ()
@@ -103,15 +103,15 @@ class AnnotatedSentence:
 class Annotator(Protocol):
     """Returns checks of an answer's sentences. Pass it as the option `annotator`.
 
-    It runs during an attribution, so other attributions by this model wait for it. If it raises an
-    error, the attribution goes on, and a note and the log report the error.
+    An annotator runs during an attribution, so other attributions by this model wait for it. If the
+    annotator raises an error, the attribution continues, and a note and the log report the error.
     """
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> Sequence[Sequence[Check]]:
         """The checks of each sentence, in the same order. Positions are characters of its `text`.
 
         `sentences` are all sentences of an answer that cite something. With `on_sentence`, they are
-        those that were judged since the last call. No sentence is given twice.
+        those that were judged since the last call. Each sentence is passed only once.
         """
         ...
 
@@ -253,12 +253,12 @@ _NAME_AFTER = re.compile("[A-Za-z_]")
 
 @dataclass(frozen=True)
 class NumbersInDocuments:
-    """Reports numbers, in digits, that the prompt lacks. The default annotator.
+    """Warns about numbers, in digits, that are missing from the prompt. The default annotator.
 
-    Separators of thousands and decimals, the script of the digits and rounding within 5 % are
-    ignored. A document may have the number in words, as far as the CLDR spells them. Whole numbers
-    below 13 and digits in names (B12) are not reported. Sums, units and dates are not understood;
-    the package attribot-checks does that.
+    Separators of thousands and decimals, the script of the digits and rounding within 5 % do not
+    matter. A document may also contain the number in words, in languages for which Unicode's data
+    (CLDR) spells numbers. Whole numbers below 13 and digits in names (B12) cause no warning. The
+    annotator does not understand sums, units and dates, but the package attribot-checks does.
     """
 
     def annotate(self, sentences: Sequence[AnnotatedSentence]) -> list[list[Check]]:

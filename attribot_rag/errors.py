@@ -46,7 +46,7 @@ class MissingExtra(InvalidInput):
 
 
 def installing(*extras: str, folder: str = ".") -> str:
-    """The command that installs extras: from the source, until there is a release."""
+    """The command that installs extras, from a clone until there is a release."""
     return f"pip install '{folder}[{','.join(extras)}]' in a clone of attribot-rag"
 
 
@@ -67,7 +67,8 @@ class TokenizerMismatch(InvalidInput):
 
 
 class UnknownRun(InvalidInput, KeyError):
-    """A run that is not kept, or was never attributed. It is also a KeyError."""
+    """An id of no run, or of a run that is not kept or was never attributed. This error is also a
+    KeyError."""
 
     __str__ = Exception.__str__  # a KeyError shows its message in quotes
 

@@ -39,8 +39,8 @@ class Attribution(Result):
     def to_dict(self) -> dict[str, Any]:
         """The attribution as dicts, lists, strings, finite numbers, booleans and None.
 
-        The schema is docs/schemas/attribution.json. Metadata that JSON cannot hold is written as
-        text.
+        The page "Results" of the documentation links to the schema. Metadata that JSON cannot
+        contain is written as text.
         """
         return {"schema_version": SCHEMA_VERSION, **plain(self)}
 
@@ -93,13 +93,14 @@ class Attribution(Result):
         return render_cited(self, remarks=remarks, markers=markers, sources=sources)
 
     def to_markdown(self, *, top: int = 5) -> str:
-        """The contents of `to_table` as Markdown. Nothing in a foreign text takes effect."""
+        """The contents of `to_table` as Markdown. Texts are escaped, so they cannot add links or
+        formatting."""
         return render_markdown(self, top=top)
 
     def to_html(
         self, *, question: str = "", theme: str = "auto", answer: bool = True, page: bool = True
     ) -> str:
-        """A page of HTML that loads nothing from elsewhere, or a fragment (`page=False`).
+        """A page of HTML that loads no other files, or a fragment of a page (`page=False`).
 
         It shows the answer. A click on a sentence shows what made the model write it. Raises
         InvalidInput for an unknown theme.

@@ -69,8 +69,8 @@ class Composition:
     """The attribution of an answer that has earlier answers among its documents.
 
     Each step is measured: how the last answer depends on the earlier answers in its prompt, and how
-    these depend on the documents in theirs. A citation of the last answer follows both steps to a
-    document, so no single measurement gives it a score.
+    these depend on the documents in theirs. A citation of the last answer leads through both steps
+    to a document, so no single measurement gives the citation a score.
 
     `earlier` are the attributions of the earlier answers, by the ids of their documents. Each comes
     after those that it was made of. `retrieved` are the application's documents. Some may be in
@@ -110,7 +110,7 @@ class Composition:
     def documents(self) -> dict[str, tuple[Attribution, int]]:
         """The retrieved documents by key. The cited documents come first, by number.
 
-        Each comes with the attribution that has the most of it.
+        Each document has the attribution whose prompt contains the largest share of the document.
         """
         retrieved: dict[str, tuple[Attribution, int]] = {}
         for attribution in self._attributions:

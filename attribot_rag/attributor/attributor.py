@@ -65,21 +65,21 @@ class Attributor:
             ...                                   # the model answers, in your own code
         attribution = attributor.attribute(prompt, response, documents)
 
-    An answer that was given while the recorder was attached is scored with the token ids and the KV
-    cache of its generation. Without a recording, both texts are tokenized again, and the result
-    says so.
+    If the model answered while the recorder was attached, the answer is scored with the recorded
+    token ids and KV cache. Without a recording, prompt and answer are tokenized again, and the
+    result says so.
 
-    If another model gave the answer, pass its name as `answered_by`. Then this model only reads the
-    answer, and the result says which texts support it, not what caused it. If other models give all
-    answers, pass `is_reader=True` here instead.
+    If another model gave the answer, pass the name of that model as `answered_by`. Then this model
+    only reads the answer, and the result says which texts support the answer, not what caused it.
+    If other models give all answers, pass `is_reader=True` here instead.
 
-    Several threads may use it. Attributions by one local model take turns.
+    Several threads may use one Attributor. Attributions by one local model run one after the other.
 
     Args:
         model: The model, or a LanguageModel that has its tokenizer.
         tokenizer: The model's own tokenizer.
-        proxy: A smaller model. It ranks sources for the method 'auto' if that takes fewer FLOPs,
-            and runs any other method.
+        proxy: A smaller model. With the method 'auto', the proxy ranks the sources if this takes
+            fewer FLOPs than a ranking by the model itself. Any other method runs on the proxy.
         recorder: A recorder of this model that you made yourself, with its own limits.
         backend: Computes the scores instead of the model.
         is_reader: Whether other models give all answers.
@@ -130,14 +130,14 @@ class Attributor:
 
             Attributor.for_server("http://localhost:8000", tokenizer="path/or/hub-id")
 
-        This requests the log-probabilities of a short text at once. It raises ServerFailed if the
-        server does not answer, UnsupportedServer if it gives none, and TokenizerMismatch if it has
+        The server is tested at once with a short text. Raises ServerFailed if the server does not
+        answer, UnsupportedServer if it gives no log-probabilities, and TokenizerMismatch if it has
         another tokenizer. An API key is read from ATTRIBOT_RAG_SERVER_KEY.
 
         Args:
             url: The address of the server, with or without /v1.
             tokenizer: The model's own tokenizer, its folder or its Hugging Face id.
-            model: The server's name for the model; needed if it serves several.
+            model: The server's name for the model. You need it if the server has several models.
             server: How to send requests.
             **options: As for Attributor.
         """
@@ -149,8 +149,8 @@ class Attributor:
     def warm_up(self) -> None:
         """Probe the model and load the text splitters, as the first attribution would do.
 
-        Call this when your application starts. Then its first answer is attributed as fast as later
-        ones.
+        Call this method when your application starts. Then the first answer is attributed as fast
+        as later answers.
         """
         documents = documents_of(["The lighthouse is 38 metres high. It was built in 1844."])
         prompt = rag_prompt("How high is the lighthouse?", documents, chat=False)
@@ -174,8 +174,8 @@ class Attributor:
             response: The model's answer, or its beginning, as text or token ids.
             documents: The retrieved documents.
             answered_by: The name of another model that answered, or '' if its name is unknown.
-            on_sentence: Called with the unfinished attribution after each sentence is judged. In
-                it, later sentences are open, with the reason 'pending'.
+            on_sentence: Called after each judged sentence, with the unfinished attribution. In this
+                attribution, later sentences are open, with the reason 'pending'.
         """
         documents = documents_of(documents)
         check_texts("the prompt", prompt, documents, response)
@@ -354,9 +354,9 @@ class Attributor:
         """Let the model answer again without some documents, given by index.
 
         Only these documents are removed from the prompt that the model saw. Another document that
-        says the same stays. The model keeps the settings of the first answer; if that was not
-        recorded, it answers greedily. The result's `score` says how much likelihood the first
-        answer loses without the documents.
+        says the same stays. The model keeps the settings of the first answer. If the first answer
+        was not recorded, the model answers greedily. The result's `score` says how much less likely
+        the first answer is without the documents.
 
         Raises NotRecorded if another Attributor made the attribution, or if another model gave the
         answer and you pass no `ask`. Raises InvalidInput for documents that are not in the prompt,
@@ -366,8 +366,8 @@ class Attributor:
             attribution: An attribution by this Attributor that is still in memory.
             *documents: Indices of the documents to leave out.
             ask: A function that sends a prompt, as text or messages, to the model that answered,
-                and returns its answer. Needed if this model only read the first answer. It is
-                called once.
+                and returns its answer. You need it if this model only read the first answer. The
+                function is called once.
             **generate: Replaces settings of the first answer; `ask` gets them too.
         """
         generation = self._generations.get(attribution.provenance)
@@ -393,7 +393,8 @@ class Attributor:
         """
 
     def between_batches(self) -> float:
-        """Wait for generations before each pass. Returns seconds that count for no budget."""
+        """Before each forward pass, wait for generations of the model. Returns how many seconds
+        were waited; the budget does not count them."""
         self.recorder.wait_until_idle(_IDLE_SECONDS)
         return 0.0
 

@@ -31,16 +31,16 @@ _KINDS = {
 class Options:
     """Options of attributions.
 
-    Pass them by name, `method="masked"`, or whole, `options=Options(method="masked")`. A name takes
-    precedence.
+    Pass single options by name, such as `method="masked"`, or all together as
+    `options=Options(method="masked")`. An option that is passed by name takes precedence.
 
     Args:
         method: 'auto', 'thorough', 'leave_one_out', 'hierarchical', 'masked', 'patching',
             'masked_hierarchical', or an object with a method's `name`, `run` and `cost`.
-        keep: How many sources the target scores, a number or a fraction, if a proxy selects them
-            (proxy pruning).
-        budget: The most seconds or tokens for one attribution. Work that is done once for a model
-            does not count.
+        keep: How many sources the model itself scores if a proxy selects them (proxy pruning): a
+            number or a fraction.
+        budget: The most seconds or tokens for one attribution. Work that is done only once for a
+            model, such as probing it, does not count.
         verdicts: The limits for judging sentences, or None for no verdicts.
         context: How documents are found and cut into sources.
         scoring: How log-likelihoods are computed.
@@ -75,7 +75,8 @@ class Options:
     def of(
         cls, owner: str, values: Mapping[str, Any], *, beside: Collection[str] = (), **defaults: Any
     ) -> Self:
-        """The options of `owner`, by name or whole, with its own `defaults`.
+        """Make the Options of `owner` from options that were passed by name or as `options=`. The
+        `defaults` of `owner` replace the usual defaults.
 
         `beside` are the names of other arguments. Raises UnknownOption for any other name, and
         InvalidInput for values that are no options.

@@ -50,23 +50,25 @@ _FOR_MODELS = ("method", "keep", "scoring")
 
 
 class WordsReader:
-    """Finds the documents that say what another model answered, by words, numbers and names.
+    """Finds the documents that support another model's answer, by comparing words, numbers and
+    names.
 
         reader = WordsReader()
         attribution = reader.attribute(messages, answer, documents, answered_by="gpt-4o")
 
-    It needs no model, imports no PyTorch, and takes milliseconds. It cites a passage for a sentence
-    if the passage is about the question, and has the sentence's new words, numbers and names. It
-    does not find text in other words: docs/evaluation/readers.md says how often it is wrong. The
-    unit of its scores is `words`. A long word that only one passage has counts as 1, and other
-    words count less.
+    This reader needs no model, does not import PyTorch, and takes milliseconds. It cites a passage
+    for a sentence if the passage is about the question, and contains all new numbers and names of
+    the sentence and half of its other new words. A word is new if the question does not contain it.
+    The reader does not find text that says the same in other words. The page "How good a reader is"
+    of the documentation reports its errors. The unit of the scores is `words`: a long word that
+    only one passage contains counts as 1, and other words count less.
 
         reader = WordsReader(helper=OpenAIEmbeddings())
 
-    A `helper` looks for a passage if words find none. Embeddings find a passage that resembles the
-    sentence, and the sentence's support then lists the words that the passage lacks. A classifier
-    finds the passage that most probably entails the sentence. How often it is wrong depends on the
-    classifier; we have measured none.
+    A `helper` looks for a passage if the comparison of words finds none. Embeddings find a passage
+    that resembles the sentence. The support of the sentence then lists the words that are missing
+    from this passage. A classifier finds the passage that most probably entails the sentence. We
+    have not measured how often classifiers are wrong.
 
     Raises InvalidInput for options that need a model, and for another helper; UnknownOption for an
     unknown option.
@@ -98,7 +100,7 @@ class WordsReader:
 
     @property
     def name(self) -> str:
-        """The name of the comparison, and of the helper if there is one."""
+        """The name of this reader, which contains the name of its helper if there is one."""
         also = "" if self.helper is None else f" and {self.helper.name}"
         return f"{WORD_COMPARISON}{also}"
 
@@ -159,9 +161,10 @@ class WordsReader:
         ask: Callable[..., str] | None = None,
         **generate: Any,
     ) -> Counterfactual:
-        """Ask the model that answered again, without some documents, given by index.
+        """Ask the model that answered once more, without some documents, which you name by their
+        indices.
 
-        The result's `score` counts the words of the first answer that only these documents have.
+        The result's `score` counts the words of the first answer that are in no other document.
         Raises NotRecorded if you pass no `ask`, or if this reader did not make the attribution.
         Raises InvalidInput for documents that are not in the prompt.
 

@@ -22,7 +22,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Document:
-    """A retrieved chunk: its text, with the id and metadata of the results."""
+    """A retrieved chunk: its text, its id and its metadata."""
 
     text: str
     id: str | None = None

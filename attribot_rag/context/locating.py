@@ -193,7 +193,7 @@ class LocatedDocuments:
 def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
     """The texts that are in the prompt, as a whole or in part, in any form.
 
-    A text does not count if everything that stands there belongs to another whole text.
+    A text does not count if it only appears within another text that is in the prompt as a whole.
     """
     plain = single_spaced(prompt)
     present = {text for text in texts if single_spaced(text) in plain}

@@ -34,19 +34,22 @@ _PATCHING = Patching(1, single_backward_pass=True)
 class Auto(Method):
     """Finds the few sources that are enough for each sentence, and estimates the others.
 
-    It first measures how much the response relies on all documents. If a sentence relies on them,
-    only 1, 2, 4, ... units stay in the prompt, until they are enough for it. Units that share words
-    with the sentence come first. Masked ablation then finds out which of them are needed. If words
-    lead to no such units, patching with one gate estimates all units, and observes attention. Both
-    rank the units, which are then tried in turn. With at most `few` units, all are masked instead.
+    The method first measures how much the response relies on all documents. If a sentence relies on
+    them, only 1, 2, 4, ... units stay in the prompt, until these units are enough for the sentence.
+    Units that share words with the sentence are tried first. Masked ablation then finds out which
+    of the units are needed. If this search finds no such units, patching with one gate estimates
+    the effect of all units, and observes attention. Then the search tries the units in the order of
+    these estimates and of attention. If there are no more than `few` units, masked ablation scores
+    all of them instead.
 
-    With verdicts, judging runs this search with its own limits, and the method only ranks. More
-    than `few` units are estimated only if the search needs that; otherwise they have no score.
+    With verdicts, judging runs this search with its own limits, and the method only ranks units. If
+    there are more than `few` units, they get estimates only if the search needs them. Otherwise,
+    they have no score.
 
-    A `proxy` ranks the units if that takes fewer FLOPs than patching, or if attention cannot be
-    observed. A note says whether it did. Without a proxy and without attention, single documents
-    stay in the prompt, then single units of the best documents. They are ranked by how much of the
-    response they keep, and the other units get no score.
+    A `proxy` ranks the units if this takes fewer FLOPs than patching, or if attention cannot be
+    observed. A note says whether the proxy was used. Without a proxy and without attention, single
+    documents stay in the prompt, and then single units of the best documents. These units are
+    ranked by how much of the response they keep, and the other units get no score.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -140,7 +143,8 @@ class Auto(Method):
         )
 
     def cost(self, workload: Workload) -> Cost:
-        """The cost for one carrier: a ranking, a row with only it, and a row without it.
+        """The cost if one source explains the answer: a ranking, a row with only this source, and a
+        row without it.
 
         Verdicts often need no ranking. Attention is assumed to be observed.
         """

@@ -33,7 +33,7 @@ _MIN_GROUP_SCORE = 0.5
 
 @dataclass(frozen=True)
 class Hierarchical(Method):
-    """Score groups, keep the best groups, score their units (AttriBoT, section 3.2).
+    """Scores groups, keeps the best groups, and scores their units (AttriBoT, section 3.2).
 
     Units of groups that were not kept get no score.
 
@@ -166,10 +166,10 @@ def refined(
 
 @dataclass(frozen=True)
 class Pruned(Method):
-    """The method `first` keeps the best units, and the method `then` scores them (AttriBoT, 3.4).
+    """Selects the best units by one method, and scores them by another (AttriBoT, section 3.4).
 
-    With a proxy as `first`, this is proxy pruning. Units that were not kept get no score, because
-    the first method's scores are on another scale.
+    If `first` is a Proxy, this is proxy pruning. Units that were not kept get no score, because the
+    scores of the first method have another scale.
 
     Args:
         first: Ranks all units.

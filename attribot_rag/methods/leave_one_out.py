@@ -20,7 +20,8 @@ from attribot_rag.scoring.row import check_recompute
 
 @dataclass(frozen=True)
 class LeaveOneOut(Method):
-    """The leave-one-out error of each unit (AttriBoT, section 2.1): one ablation for each.
+    """Scores each unit by its leave-one-out error (AttriBoT, section 2.1), with one ablation for
+    each.
 
     tau_i = log p(R | Q, C) - log p(R | Q, C without s_i) in nats, per response token. It is
     positive if the source makes the response more likely.
@@ -43,12 +44,13 @@ class LeaveOneOut(Method):
 class Masked(Method):
     """Hides each unit in the model's own cache of the prompt.
 
-    A unit costs only the tokens that are recomputed, however long the context is: the 'response',
-    also the 'question' (everything after the documents), or also the rest of the source's
-    'document'. Later tokens that have read the source stay in the cache, so scores are approximate.
-    With 'rest', everything after the source is recomputed, at half a context for each unit. Then
-    nothing of the source remains, and leave-one-out differs only in the positions of the tokens
-    after it.
+    A unit costs only the tokens that are computed again, however long the context is. With
+    'response', only the response is computed again. With 'question', this includes everything after
+    the documents, and with 'document' also the rest of the source's document. Scores are then
+    approximate, because the cache still contains other tokens that have read the source. With
+    'rest', everything after the source is computed again, which takes half a context for each unit.
+    Then nothing of the source remains, and leave-one-out differs only in the positions of later
+    tokens.
     """
 
     recompute: Recomputed = "question"
@@ -91,14 +93,14 @@ class Patching(Method):
     sentence nearly certain is underestimated. A sentence's score is spread evenly over its tokens.
 
     Raises InvalidInput for less than one gate, and UnsupportedModel for architectures whose
-    attention weights cannot be observed (docs/evaluation/architectures.md).
+    attention weights cannot be observed (see the page "Model architectures" of the documentation).
 
     Args:
         gates: How often the passes are repeated, each time with less attention to all sources.
             Several gates also find a source that makes its sentence nearly certain, and a text that
             is in the prompt twice.
         single_backward_pass: Whether all sentences share one backward pass. The ranking is nearly
-            the same.
+            the same as with a backward pass for each sentence.
     """
 
     gates: int = 2

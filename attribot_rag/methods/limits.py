@@ -109,21 +109,26 @@ READER_LIMITS = Limits(
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions:
-    """The public limits of verdicts; docs/tuning-verdicts.md explains them.
+    """The limits of verdicts that you can change. The page "Tune verdicts" of the documentation
+    explains them.
 
-    None stands for a limit that was chosen on data, for the model that answered or for a reader.
-    Raises InvalidInput for limits of 0 or less, and for tags that are not two texts.
+    None stands for a default that was chosen on data. The default depends on whether the model gave
+    the answer or only reads it. Raises InvalidInput for limits of 0 or less, and for tags that are
+    not two texts.
 
     Args:
-        min_effect: The least effect, in nats, from which a sentence needs a source. A source that
-            is enough alone can be cited with less.
-        min_word: The least effect of each source in nats, if a sentence cites several.
-        min_reliance: The least reliance, in nats, at which the documents matter to a sentence.
-        min_follows: The least effect of an earlier sentence that a sentence follows from, in nats.
-        token_share: The most tokens that judging may read, as a multiple of the tokens that the
-            scores took. The default method's search does not count. If judging reaches this limit,
+        min_effect: A sentence needs a source if the source has at least this effect, in nats. A
+            source with a smaller effect can still be cited if it is enough alone.
+        min_word: If a sentence cites several sources, each must have at least this effect, in nats.
+            A content word of the sentence may also lose as much if only the cited sources stay in
+            the prompt.
+        min_reliance: The documents matter to a sentence from this reliance on, in nats.
+        min_follows: A sentence follows from an earlier sentence if the earlier one has at least
+            this effect, in nats.
+        token_share: How many tokens judging may read, as a multiple of the tokens that the scores
+            took. The search of the default method does not count. If judging reaches this limit,
             undecided sentences are open, and the result is incomplete.
-        min_tokens: Judging may read so many tokens even if `token_share` allows fewer.
+        min_tokens: Judging may read this many tokens, even if `token_share` allows fewer.
         thinking_tags: The texts before and after the thinking in an answer, as in `("<plan>",
             "</plan>")`. By default, those of the tokenizer's response template, or tags that models
             use.

@@ -29,7 +29,7 @@ from attribot_rag.scoring import Backend, Scorer, scoring_backend
 
 @dataclass(frozen=True)
 class Proxy(Method):
-    """Any method on the scorer of a smaller causal model (AttriBoT, section 3.3).
+    """Runs any method on a smaller causal model (AttriBoT, section 3.3).
 
     The proxy may have another tokenizer, template and family. If its token ids differ from the
     target's, the proxy's template renders chat messages, and other prompts are read as text without

@@ -121,7 +121,8 @@ class LanguageModel:
 
     @property
     def public_name(self) -> str:
-        """The name for results and errors, which strangers may read: without a folder."""
+        """The model's name without its folder. Results and errors contain this name, because
+        strangers may read them."""
         return without_folder(self.name)
 
     @property
@@ -138,7 +139,7 @@ class LanguageModel:
 
     @property
     def eos_ids(self) -> frozenset[int]:
-        """Ids that end a response: the generation configuration's and the tokenizer's."""
+        """The ids that end a response, from the generation configuration and from the tokenizer."""
         return frozenset({*self.weights.eos_ids, self.tokenizer.eos_token_id} - {None})
 
     def check_length(self, num_prompt_tokens: int, num_response_tokens: int) -> None:
@@ -190,7 +191,7 @@ class LanguageModel:
     def stream(
         self, ids: Sequence[int], *, skip_special_tokens: bool = False
     ) -> list[str | None] | None:
-        """For each token the text that it completes; None if a later token completes it.
+        """For each token, the text that this token completes, or None if it completes no text.
 
         Returns None instead of a list for a slow tokenizer, and for ids that cannot be streamed: a
         broken character changes the text before it, or a long run of tokens completes no text.

@@ -31,9 +31,9 @@ class LocalModel(LanguageModel):
     UnsupportedModel for PEFT's prompt learning, an encoder-decoder and RWKV.
 
     Args:
-        model: The model, perhaps compiled or with PEFT's adapters. The attribute `model` is the
-            model inside. All users of a model share its `weights`.
-        tokenizer: The model's own.
+        model: The loaded model, which may be compiled or have PEFT's adapters. The attribute
+            `model` is the model without these wrappers. All users of a model share its `weights`.
+        tokenizer: The tokenizer that the model was trained with.
     """
 
     weights: LocalWeights

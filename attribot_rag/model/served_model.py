@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServedModel(LanguageModel):
-    """A LanguageModel whose weights are behind an HTTP server. Its tokenizer is here."""
+    """A language model that an HTTP server runs. Its tokenizer runs in this process."""
 
     weights: ServedWeights
 
@@ -56,7 +56,7 @@ class ServedModel(LanguageModel):
         num_parameters: int = 0,
         options: ServerOptions | None = None,
     ) -> ServedModel:
-        """The model at a URL, after a test of the server's log-probabilities.
+        """Connect to the model at a URL, and test the server's log-probabilities.
 
         An API key is read from ATTRIBOT_RAG_SERVER_KEY. Raises ServerFailed if the server does not
         answer, UnsupportedServer if it gives no log-probabilities of a prompt, TokenizerMismatch if
@@ -65,8 +65,9 @@ class ServedModel(LanguageModel):
         Args:
             url: http://HOST:PORT, with or without the /v1 for OpenAI's clients.
             tokenizer: The model's own tokenizer, its folder or its Hugging Face id.
-            model: The server's name for the model; needed if it serves several.
-            num_parameters: For the FLOPs of the result, which are otherwise 0.
+            model: The server's name for the model. You need it if the server has several models.
+            num_parameters: The number of the model's parameters. The result's FLOPs are 0 without
+                it.
             options: How to send requests.
         """
         client = Client(url, options or ServerOptions())

@@ -42,8 +42,9 @@ class _ReadPrompt:
 class GenerationRecorder:
     """Keeps the last generations of a model, to attribute their answers.
 
-    Attach it, or use it as a context manager. It also keeps the caches of attributed prompts. So
-    another look at the answer, or the next prompt with the same beginning, reads less.
+    Attach the recorder, or use it as a context manager. It also keeps the caches of attributed
+    prompts, so a second attribution of the answer, or the next prompt with the same beginning,
+    reads fewer tokens.
 
     Raises InvalidInput for a negative limit.
 
@@ -148,8 +149,9 @@ class GenerationRecorder:
         whole, then the latest. If none has that prompt, and their prompts differ, the result is
         None.
 
-        The future is done at once, unless the model is running with a prompt that fits. Then it is
-        done when such a call has given the answer, or all of them have ended.
+        The future has its result at once, unless calls of the model with a fitting prompt are
+        running. Then it has its result when one of these calls has given the answer, or when all of
+        them have ended.
         """
         hook = self._hook
         with hook.idle if hook else nullcontext():
@@ -194,11 +196,11 @@ class GenerationRecorder:
         cache: PromptCache | None = None,
         model_version: int | None = None,
     ) -> None:
-        """After a generation's attribution, drop its cache, and keep the one of its prompt.
+        """After the attribution of a generation, drop its cache, and keep the cache of its prompt.
 
-        Its ids stay. `cache` is the cache of its prompt, which a model of this version read.
-        `with_earlier_cache` finds it until the model answers again, and after that within the
-        limit.
+        The ids of the generation stay. `cache` is the cache of its prompt, which a model of this
+        version read. `with_earlier_cache` finds it until the model answers again, and after that
+        within the limit.
         """
         with self._lock:
             for index, kept in enumerate(self._kept):
@@ -231,7 +233,7 @@ class GenerationRecorder:
         return replace(generation, cache=cache, model_version=best.model_version)
 
     def forget(self, generation: Generation) -> None:
-        """Keep it no longer, whole or cut."""
+        """Forget this generation, and its shortened versions."""
         with self._lock:
             self._kept = [kept for kept in self._kept if not kept.holds(generation)]
 

@@ -150,8 +150,8 @@ class Answer:
         contents: The documents as the prompt has them, if `Document.of` reads something else.
         retrieved: Documents of the application that may be missing in this prompt: those of earlier
             answers.
-        num_before: How many answers made of documents the application got before it asked for this
-            one.
+        num_before: When the application asked for this answer, how many answers with documents it
+            already had.
         transcript: The generation of a matched answer, cut to the text.
         start: The character at which the response of a matched answer begins in the text.
     """

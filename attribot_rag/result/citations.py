@@ -59,7 +59,7 @@ class CitedSentence:
 
     @property
     def named(self) -> tuple[int, ...]:
-        """The sources that the sentence cites, and then those that say or contradict it."""
+        """The sources that the sentence cites, and then those that support or contradict it."""
         verdict = self.verdict
         if verdict is None or verdict.support is None:
             return self.source_ids

@@ -86,12 +86,13 @@ _MOST_CALLED = 36  # characters
 Standing = Literal["full", "disputed", "contradicted", "partial", "none", "open", "elsewhere"]
 """What users should think of a sentence: the kind of its support, or one of three more.
 
-- full: a retrieved document says it;
-- disputed: the cited document says it, and another one says something else;
-- contradicted: the cited document has another value, or only another document has one;
-- partial: the document that caused it, or the closest one, lacks some of its words;
-- none: no retrieved document seems to say it;
-- open: its source is unclear;
+- full: a retrieved document supports it;
+- disputed: the cited document supports it, but another document has a different value;
+- contradicted: the cited document has a different value, or the sentence has no citation and
+  another document has one;
+- partial: the cited or closest document may not support it;
+- none: no retrieved document seems to support it;
+- open: attribot-rag could not decide;
 - elsewhere: it comes from the conversation, the instructions or the question."""
 
 

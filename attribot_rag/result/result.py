@@ -92,12 +92,12 @@ class Result:
     response: str
     """The answer as it was shown, without the prompt and without special tokens."""
     token_spans: tuple[Interval, ...]
-    """The characters of the response of each token. Tokens that only together make a character
-    share a span. A token without text has an empty span."""
+    """For each token, its characters in the response. Tokens that only form a character together
+    have the same span. A token without text has an empty span."""
     token_log_likelihoods: tuple[float, ...]
     """The log-probability of each response token after the whole prompt, in nats. A token that was
     not scored has 0. If only the proxy scored the response, these are the proxy's values. If the
-    model only read a shortened prompt, they are its values after that prompt.
+    model only read a shortened prompt, they are the values after the shortened prompt.
     """
     documents: tuple[Document, ...]
     """The documents as they were given. Other fields refer to them by index."""
@@ -115,7 +115,7 @@ class Result:
     """For each source, whether its score is exact: exactly its text was removed from the full
     prompt, and the model read everything after it again. Other scores are approximate."""
     notes: tuple[str, ...]
-    """Read these before you trust the scores."""
+    """Warnings about this result. Read them before you trust the scores."""
     provenance: Provenance
     """How the scores were made."""
     estimated: tuple[bool, ...] = ()
@@ -138,7 +138,7 @@ class Result:
     unit: str = "nats"
     """The unit of the scores: nats, unless the method measures something else."""
     incomplete: bool = False
-    """Whether the budget or the limit of judging left something undone."""
+    """Whether the budget or the limit of judging ended before all was scored and judged."""
     verdicts: tuple[Verdict, ...] = ()
     """The verdict on each sentence of the response."""
     markers: tuple[Marker, ...] = ()
@@ -412,6 +412,6 @@ class Counterfactual:
     """How much less likely the first answer is without them, in nats: log p(first answer | full
     prompt) - log p(first answer | prompt without them)."""
     exact: bool
-    """Whether their text was removed to the character."""
+    """Whether exactly the text of these documents was removed."""
     notes: tuple[str, ...] = ()
-    """Other reasons than these documents why the two answers may differ."""
+    """Other reasons why the two answers may differ, besides these documents."""

@@ -67,10 +67,11 @@ class SentenceSummary(TypedDict):
     verdict: Kind | None
     """Null for an attribution without verdicts, which cites by a rule of thumb."""
     source_ids: list[Index]
-    """Ids of the cited sources, best first. `sources` of the summary may lack some."""
+    """Ids of the cited sources, best first. Some of them may be missing from `sources` of the
+    summary."""
     documents: Indices
-    """Indices of the documents that contain the cited sources. `documents` of the summary may lack
-    the last ones."""
+    """Indices of the documents that contain the cited sources. The last ones may be missing from
+    `documents` of the summary."""
     relation: Relation
     """Whether every source matters, any one of them is enough, or only all of them together. In a
     composite, if the sentence cites several earlier answers, this is about these answers."""
@@ -93,18 +94,19 @@ class SentenceSummary(TypedDict):
     """Why an open verdict is open: no part of the documents stands out, documents were not found in
     the prompt, the budget ran out, or judging reached its own limit (limit)."""
     checks: list[Check]
-    """Checks, such as on a value that the cited sources lack. They compare texts, and change no
-    verdict."""
+    """Warnings, for example about a value that is missing from the cited sources. They come from a
+    comparison of texts, and change no verdict."""
     support: Support | None
-    """Whether the cited text says it; null if it is not judged."""
+    """Whether the cited text supports the sentence; null if the sentence is not judged."""
     remarks: list[RemarkSummary]
     """Remarks on its support and its values, in words."""
     standing: Standing | None
-    """What users should think of it. 'full': a retrieved document says it. 'disputed': the cited
-    document says it, and another one says something else. 'contradicted': the document has another
-    value. 'partial': the document that caused it, or the closest one, lacks some of its words.
-    'none': no retrieved document seems to say it. 'open': its source is unclear. 'elsewhere': it
-    comes from the rest of the prompt. Null if it is not judged."""
+    """What users should see about the sentence. 'full': a retrieved document supports it.
+    'disputed': the cited document supports it, but another document has a different value.
+    'contradicted': a document has a different value. 'partial': the cited or closest document may
+    not support it. 'none': no retrieved document seems to support it. 'open': attribot-rag could
+    not decide. 'elsewhere': it comes from another part of the prompt. Null if the sentence is not
+    judged."""
     markers: list[MarkerSummary]
     """The model's own citations in it. In a composite, they do not name documents."""
 
@@ -204,8 +206,8 @@ class Summary(TypedDict):
     unit: Annotated[str, Field(min_length=1)] | None
     """The unit of the scores: nats, words for word comparison, or the unit of a baseline."""
     sentences: list[SentenceSummary]
-    """The first sentences of the response, in order. A sentence that the caller's text lacks is an
-    empty interval."""
+    """The first sentences of the response, in order. A sentence that is missing from the caller's
+    text is an empty interval."""
     trust: Trust | None
     """How many judged sentences have which standing, and how many passages there are; null if none
     has one."""

@@ -26,7 +26,7 @@ SupportKind = Literal["full", "partial", "contradicted", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A remark on the characters [start, end) of the response, such as a value without a source.
+    """A warning about characters [start, end) of the response, such as a value without a source.
 
     An annotator compares texts and scores nothing, so a check is not part of the verdict.
     """
@@ -34,45 +34,45 @@ class Check:
     start: int
     end: int
     kind: str
-    """What the annotator calls it. The default annotator has number. attribot-checks also has date,
-    unit, negation and name."""
+    """The kind of value. The default annotator only has number. attribot-checks also has date,
+    unit, address, negation and name."""
     value: str
     """The characters themselves."""
     source_value: str | None = None
-    """The value that the source has in its place; null if there is none."""
+    """The different value in the source; null if there is none."""
     source: int | None = None
     """The id of the cited source that `source_value` is from."""
     in_no_document: bool = False
-    """Whether no document that the model read has the value, cited or not."""
+    """Whether the value is missing from all documents that the model read, cited or not."""
     message: str | None = None
-    """The remark in words, if a comparison of `value` with `source_value` does not say it."""
+    """The warning in words, if `value` and `source_value` alone do not explain it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MissingWord:
-    """A word at the characters [start, end) of the response that the cited text lacks."""
+    """A word at the characters [start, end) of the response that is missing from the cited text."""
 
     start: int
     end: int
     in_no_document: bool = False
-    """Whether no retrieved text in the prompt has it."""
+    """Whether the word is missing from all retrieved text in the prompt."""
     in_same_document: bool = False
     """Whether the document of the compared text has it elsewhere, perhaps about something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rival:
-    """Retrieved text that has another number or name for the same thing.
+    """Retrieved text that contains a different number or name for the same thing.
 
-    It has `value` in the place of the characters [start, end) of the response.
+    The text has `value` where the response has the characters [start, end).
     """
 
     start: int
     end: int
     value: str
-    """What the rival says in that place."""
+    """The number or name in the retrieved text."""
     source: int
-    """The id of the source that says it."""
+    """The id of the source that contains the value."""
     document: int
     """The index of its document."""
     document_start: int
@@ -83,37 +83,41 @@ class Rival:
 
 @dataclass(frozen=True, kw_only=True)
 class Support:
-    """Whether the cited text says a sentence, as an answer to the question.
+    """Whether the cited text supports a sentence, as an answer to the question.
 
-    - full: it does;
-    - partial: it lacks words of the sentence or of the question. If nothing is cited, this is about
-      the closest text;
-    - contradicted: it has another value or name in the same place, or other retrieved text has;
-    - none: nothing is cited, and no retrieved text is close to it.
+    - full: the cited text supports it;
+    - partial: the cited text may not support it, for example because words of the sentence or of
+      the question are missing. Without a citation, this is about the closest text;
+    - contradicted: the cited text, or another retrieved text, has a different value or name in the
+      same place;
+    - none: the sentence has no citation, and no retrieved text is close to it.
 
-    Texts are compared, so this is an estimate (docs/support.md has its errors). It is not part of
-    the cause, and changes no verdict.
+    Support comes from a comparison of texts, so it is an estimate. The page "How good support is"
+    of the documentation reports its errors. Support says nothing about the cause, and changes no
+    verdict.
     """
 
     kind: SupportKind
     score: float | None = None
-    """An estimate, from 0 to 1, of how probable it is that the text says the sentence. It is not
-    calibrated. None without such text."""
+    """How well the text supports the sentence, from 0 to 1. This is not a calibrated probability.
+    None if there is no text to compare."""
     source_ids: tuple[int, ...] = ()
-    """The sources that were compared: the cited ones of the sentence, or of the sentence that it
-    follows from. If the sentence cites none, the sources that say it, or the closest one."""
+    """The sources that were compared with the sentence: its citations, or the citations of the
+    sentence that it follows from. Without citations, the sources that support it, or the closest
+    source."""
     missing: tuple[MissingWord, ...] = ()
-    """The words of the sentence that these sources lack."""
+    """The words of the sentence that are missing from these sources."""
     missing_asked: tuple[str, ...] = ()
-    """The words of the question that the documents of these sources lack, but others have."""
+    """The words of the question that are missing from the documents of these sources, but not from
+    all documents."""
     rivals: tuple[Rival, ...] = ()
     verbatim: bool = False
-    """Whether each of the documents that were compared has the sentence word for word, as the
-    beginning of a sentence. Then they say it, even if they lack words of the question."""
+    """Whether each of the documents that were compared contains the sentence word for word, as the
+    beginning of a sentence. Then they support it, even if words of the question are missing."""
 
     @property
     def is_said(self) -> bool:
-        """Whether the text says the sentence, as an answer to what was asked or not."""
+        """Whether the text supports the sentence, even if it does not answer the question."""
         return self.kind == "full" or (self.kind == "partial" and self.verbatim)
 
 
@@ -123,13 +127,14 @@ class Verdict:
 
     - grounded: `source_ids` are enough; if there are several, they matter for different words;
     - redundant: any one of `source_ids` is enough, or only all of them together;
-    - follows: from an earlier sentence of the answer, not directly from the documents;
-    - conversation: from the part of the prompt that `origin` names. Without the earlier turns,
-      `source_ids` would be enough: any one or all together, as `relation` says;
+    - follows: it comes from an earlier sentence of the answer, not directly from the documents;
+    - conversation: it comes from the part of the prompt that `origin` names. Even without the
+      earlier turns, `source_ids` would be enough: any one of them, or all together, as `relation`
+      says;
     - unsupported: no part of the prompt explains the sentence;
     - reasoning: the model's thinking, which is not judged;
     - trivial: a greeting, text between the values of JSON, and the like;
-    - open: it could not be decided, for a `reason`.
+    - open: attribot-rag could not decide, and `reason` says why.
     """
 
     start: int
@@ -164,9 +169,10 @@ class Verdict:
     out. limit: judging reached its own limit of tokens. cut: the answer ends within the sentence.
     pending: the sentence is not judged yet."""
     checks: tuple[Check, ...] = ()
-    """Warnings of the annotator, for example about a value that the cited sources do not have."""
+    """Warnings of the annotator, for example about a value that is missing from the cited
+    sources."""
     support: Support | None = None
-    """Whether the cited text says the sentence; None if it is not judged."""
+    """Whether the cited text supports the sentence; None if the sentence is not judged."""
 
     def traced(self, verdicts: Sequence[Verdict]) -> Verdict:
         """The first verdict of the chain that this one follows from, or this verdict itself."""

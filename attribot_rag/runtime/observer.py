@@ -25,7 +25,7 @@ Only = str | Callable[[frozenset[str]], bool] | None
 class Call:
     """A call of a model. Its `answer` has the prompt and the documents, before the model answers.
 
-    A call that is not `wanted` is not attributed. After the answer, `is_answered` is true, and
+    If `wanted` is false, the call is not attributed. After the answer, `is_answered` is true, and
     `run` is set if there were documents. An integration may set the `service` of the model and the
     ids of the run and its root, by default the steps' ids. `shares` says that other calls may have
     read the same documents.
@@ -54,15 +54,17 @@ class Observer:
         observer.ended("chain", [text])                             # what the run gave its caller
 
     Steps may overlap, in any threads. A call gets the documents of the nearest step around it that
-    has any. It also gets documents of outer steps, and earlier answers of the same run, if its
-    prompt contains them. An earlier answer leads to the documents that it was made of. In the
-    `store`, you find an answer by the id of the run that gave it.
+    has any: in the example, the documents of the search in the same chain. It also gets documents
+    of outer steps, and earlier answers of the same run, if its prompt contains them. An earlier
+    answer leads to the documents that it was made of. In the `store`, you find an answer by the id
+    of the run that gave it.
 
     Args:
         services: A service for each model that may answer. All share one store.
         elsewhere: Whether a copy of the model answers, so that there is no recording.
         only: Which calls are attributed, by the names of the steps around them; None for all.
-        loose: Whether later steps may read documents and answers of steps without a parent.
+        loose: Whether a prompt may contain documents and answers of earlier steps that have no
+            parent, as in a script that searches and asks without a chain.
         steps: The application's steps, if several observers share them.
         store: The store to use if each call names its own service.
     """
@@ -99,7 +101,7 @@ class Observer:
     ) -> None:
         """A step ended, and found these documents.
 
-        With `replaces`, they count instead of those that its own steps found.
+        With `replaces`, they replace the documents that steps within this step found.
         """
         step = self.steps.end(step_id, found=documents, replaces=replaces)
         if step is None:

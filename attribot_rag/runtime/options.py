@@ -37,7 +37,8 @@ class RunOptions(Options):
             even if it is larger, while there is free memory. Without its cache, a prompt is read
             again.
         on_sentence: Called with the pending run after each sentence is judged.
-        on_result: Called with each finished run. Neither may be a coroutine function.
+        on_result: Called with each finished run. `on_sentence` and `on_result` must not be
+            coroutine functions.
         raise_error: Whether an error is raised if the caller waits for the attribution. Otherwise,
             the run and the log have the error.
     """

@@ -183,9 +183,10 @@ class Step:
     `given` are the documents in its input, `made` those in its output, and `found` those that it
     retrieved. With `replaces`, `found` replaces the documents that steps in it found. `names` has
     its names and tags. `root` is the step around it that has no parent. `is_orphan` says that its
-    parent was not seen. `begun` and `ended` are ticks of one clock. `memo` is for the integration.
-    In a root step, `answers` has the models' answers with their ticks, and `used` the texts of the
-    documents that they were attributed to.
+    parent was not seen. `begun` and `ended` number the events of the application in their order. An
+    integration can keep data of its own in `memo`. In a root step, `answers` contains the models'
+    answers with the numbers of their events, and `used` the texts of the documents to which they
+    were attributed.
     """
 
     id: str
@@ -240,7 +241,7 @@ class Step:
         return frozenset((step.kind, step.names) for step in self.within())
 
     def documents(self, before: int | None = None) -> list[Any]:
-        """All documents of the step and of the steps in it, or only those seen `before` a tick.
+        """All documents of the step and of the steps in it, or only those seen `before` an event.
 
         These are the documents that were found, and other documents in inputs and outputs.
         """

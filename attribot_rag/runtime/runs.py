@@ -108,7 +108,8 @@ class AttributedRun:
         return whole.to_cited_text(remarks=remarks, markers=markers, sources=sources)
 
     def all_earlier(self) -> tuple[AttributedRun, ...]:
-        """The earlier runs, and theirs in turn, each once, after its own earlier runs."""
+        """The earlier runs, and their own earlier runs. Each run is listed once, after the runs
+        whose answers it was made of."""
         runs: dict[str, AttributedRun] = {}
         for run in self.earlier:
             if run.run_id not in runs:
@@ -179,8 +180,9 @@ _LONGEST_WAIT = 1.0  # seconds until a run is looked at again, notified or not
 class RunStore(Mapping[str, AttributedRun]):
     """The last `max_results` runs, by the ids of the model's run and of its root.
 
-    Ids may be text or other values. An unknown id raises UnknownRun, a KeyError. A root's id names
-    its last answer to a prompt with documents, unless `set_answer` chooses another one.
+    Ids may be text or other values. An unknown id raises UnknownRun, which is a KeyError. A root's
+    id leads to the last answer in this root whose prompt contains documents, unless `set_answer`
+    chooses another one.
     """
 
     def __init__(self, max_results: int = 128) -> None:
@@ -280,10 +282,10 @@ class RunStore(Mapping[str, AttributedRun]):
         return self.latest(self.future(run_id).result(timeout))
 
     def follow(self, run_id: object) -> Iterator[AttributedRun]:
-        """Yield the pending run after the verdict on each sentence, and finally the finished run.
+        """Yield the pending run after each judged sentence, and at the end the finished run.
 
-        This waits in between, and raises as `wait` does. If the caller is slow, it may miss some
-        states.
+        With word comparison, only the finished run is yielded. This method waits in between, and
+        raises the errors of `wait`. A slow caller may miss some states.
         """
         future = self.future(run_id)
         latest = None
@@ -317,8 +319,8 @@ class RunStore(Mapping[str, AttributedRun]):
     ) -> dict[str, AttributedRun]:
         """For each key whose text is an answer, the run of that answer.
 
-        `branches` has the ids of the runs that may have given it. Answers that others of these were
-        made of are left out, and so are answers without located documents.
+        `branches` has the ids of the runs that may have given it. An answer is left out if another
+        of these answers was made of it, or if its prompt contains no documents.
         """
         found: dict[str, AttributedRun] = {}
         for key, text in texts.items():
@@ -332,12 +334,12 @@ class RunStore(Mapping[str, AttributedRun]):
         return {key: run for key, run in found.items() if run.run_id not in read}
 
     def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
-        """Let the root's id name its last answer with one of these texts, and return that run.
+        """Let the root's id lead to its last answer with one of these texts, and return this run.
 
         `texts` are what the root gave its caller. Answers to prompts with documents come first. If
-        no text is an answer, it may be a changed answer: the most similar one is taken. Otherwise
-        the id keeps naming the last answer, and no text was shown. Returns None for a root without
-        answers.
+        no text is an answer, it may be a changed answer: the most similar one is taken. If none is
+        similar, the id still leads to the last answer, whose `shown` is then ''. Returns None for a
+        root without answers.
         """
         with self._lock:
             runs = list(reversed(self.of_root(root_id)))
@@ -356,7 +358,8 @@ class RunStore(Mapping[str, AttributedRun]):
     def name_answer(
         self, step_id: object, texts: Sequence[str], run_ids: Collection[str]
     ) -> AttributedRun | None:
-        """Let a step's id name the last of these runs, if possible one with one of these texts."""
+        """Let a step's id lead to the last of these runs, if possible to one with one of these
+        texts."""
         with self._lock:
             runs = [self._runs[run_id] for run_id in self._runs if run_id in run_ids]
             answers = [run for run in runs if run.text in texts] or runs

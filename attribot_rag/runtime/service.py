@@ -50,11 +50,12 @@ _MAX_GENERATIONS = 256  # a large batch has been generated before its first answ
 
 
 class AttributionService:
-    """Attributes the answers of one model, and never breaks the application.
+    """Attributes the answers of one model. An error of an attribution does not break the
+    application.
 
     Args:
-        language_model: The model. Its generations are recorded if it is local. 'words' reads the
-            answers of any model without one.
+        language_model: The model. Its generations are recorded if it is local. With 'words', a
+            comparison of words reads the answers of any model, and needs no model itself.
         record_always: Whether to record from the start until `close`. Otherwise only between
             `begin_recording` and `end_recording`.
         store: Keeps the runs; by default a new one.

@@ -25,9 +25,9 @@ _annotating = threading.Lock()
 def trace_run(run: AttributedRun, span: Span) -> None:
     """Write an attribution into the span of the model's answer.
 
-    A span that is still open gets the annotation and the event. If it has ended, a linked span of
-    the kind EVALUATOR carries them, from the global tracer provider. A pending run is not written.
-    Needs opentelemetry-api.
+    A span that is still open gets an annotation and an event with the run's Feedback. If the span
+    has ended, a linked span of the kind EVALUATOR gets them, from the global tracer provider. A
+    pending run is not written. This function needs the package opentelemetry-api.
     """
     if run.is_pending:
         return
@@ -110,18 +110,19 @@ class DocumentScore(TypedDict):
 class Feedback:
     """The judgement of an attribution on the whole answer.
 
-    `score` is the share of its sentences, from 0 to 1, that retrieved text says, even if another
-    text contradicts it. `label` says the same in a word. `score` is None if no sentence was judged.
-    A sentence that follows from another one counts only if retrieved text contradicts it.
+    `score` is the share of the judged sentences that retrieved text supports, from 0 to 1, or None
+    if no sentence was judged. A sentence also counts as supported if another text contradicts it. A
+    sentence that follows from another one is not counted, unless retrieved text contradicts it.
+    `label` is a word for the score.
 
     `explanation` and `metadata` have numbers and the documents' ids, but no texts. In `metadata`,
     `documents` has a `DocumentScore` for each document, and these numbers count sentences:
 
     - `sentences`: all judged ones;
     - `caused`: retrieved text led to them, or supports them if the `basis` is a reader;
-    - `supported`: retrieved text says them;
-    - `contradicted`: retrieved text says otherwise;
-    - `sentences_to_check`: they have values that their sources lack.
+    - `supported`: retrieved text supports them;
+    - `contradicted`: retrieved text contradicts them;
+    - `sentences_to_check`: they contain values that are missing from their sources.
     """
 
     name: str

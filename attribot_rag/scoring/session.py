@@ -34,13 +34,14 @@ class ScoringOptions:
         implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
             'reference', or a class of your own; for a served model 'auto' or 'server'.
         token_budget: The most tokens in a forward pass. A token whose logits are needed counts as
-            several, by their memory. With None, memory decides.
-        pass_tokens: The price of launching a forward pass, in tokens. With a high price, rows that
-            may be needed later are scored in the same pass as rows that are needed now. 0 means
-            that only tokens cost time. With None, it is measured once for a model on a GPU, and 0
-            on a CPU. For a served model, it is the price of a round trip, and 0 with None.
-        self_check: Whether to score one ablation by the reference too. Raises ScoringFailed if they
-            differ.
+            several tokens, because logits take memory. With None, the free memory decides.
+        pass_tokens: How many tokens take as long as launching a forward pass. If this number is
+            high, rows that may be needed later are scored in the same pass as rows that are needed
+            now. 0 means that only tokens take time. With None, the number is measured once for a
+            model on a GPU, and is 0 for other models. For a served model, the number stands for a
+            round trip.
+        self_check: Whether to score one ablation by the reference implementation too. Raises
+            ScoringFailed if the two scores differ.
     """
 
     implementation: Requested = "auto"
@@ -62,17 +63,18 @@ class ScoringOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """An upper limit in seconds, in tokens, or both.
+    """An upper limit for the time of an attribution, for its tokens, or for both.
 
-    If the budget ends early, the result is incomplete, but contains the most useful scores, because
-    these are computed first. Without a recorded cache, the model reads the prompt before. One pass
-    always follows, unless the seconds end while the model reads the prompt. Raises InvalidInput for
-    a limit that is not above 0.
+    If the budget ends early, the result is incomplete. It contains the most useful scores, because
+    these are computed first. Without a recorded cache, the model first reads the prompt. After
+    that, at least one forward pass runs, unless the seconds end while the model reads the prompt.
+    Raises InvalidInput for a limit that is not above 0.
 
     Args:
-        seconds: After this time, no pass begins. If the prompt is being read, reading stops after a
-            piece of 512 tokens (2,048 on a GPU).
-        tokens: The most tokens in forward passes. The prompt and the first pass may exceed it.
+        seconds: After this time, no new forward pass begins. If the model is still reading the
+            prompt, it stops after the current piece of 512 tokens (2,048 on a GPU).
+        tokens: The most tokens in forward passes. The prompt and the first pass may exceed this
+            limit.
     """
 
     seconds: float | None = None

@@ -40,11 +40,11 @@ class DocumentCount:
 class Statistics:
     """Counts over the results of a batch. Memory grows with the number of documents.
 
-    `to_check` counts sentences with values that their cited sources lack. `states` counts the
-    judged sentences by the words that users see, and `support` by whether retrieved text says them.
-    `read` counts the answers of other models, by the reader that read them. `rejected` counts
-    records without an attribution, and `reason` is the first of their reasons. `waits` says that
-    the input ends with an incomplete line.
+    `to_check` counts sentences with values that are missing from their cited sources. `states`
+    counts the judged sentences by the words that users see, and `support` by whether retrieved text
+    supports them. `read` counts the answers of other models, by the reader that read them.
+    `rejected` counts records without an attribution, and `reason` is the first of their reasons.
+    `waits` says that the input ends with an incomplete line.
     """
 
     answers: int = 0
@@ -63,8 +63,8 @@ class Statistics:
     def of(cls, results: Iterable[Mapping[str, Any]]) -> Statistics:
         """The statistics of a folder's results.
 
-        A document is identified by its id, or else by its title. Without both, it is not counted.
-        It is harmful to an answer that is more likely without it, by 2 nats or more.
+        A document is identified by its id, or else by its title. Without both, it is not counted. A
+        document is harmful to an answer that is at least 2 nats likelier without it.
         """
         statistics = cls()
         for result in results:
@@ -122,7 +122,7 @@ class Statistics:
         }
 
     def to_text(self) -> str:
-        """A few lines for the terminal. Nothing in a name takes effect there."""
+        """A few lines for the terminal. Control characters in names are made visible."""
         unfinished = f", {self.incomplete} of them not fully checked" if self.incomplete else ""
         lines = [f"{self.answers} answers{unfinished}"]
         if self.rejected:
@@ -165,7 +165,8 @@ class Statistics:
 
     @property
     def harmful(self) -> list[tuple[str, DocumentCount]]:
-        """The documents that made answers less likely, most often first."""
+        """The documents that made answers less likely. Those that did so for most answers come
+        first."""
         return self._ranked(lambda count: count.harmful)
 
     def _ranked(self, rank: Callable[[DocumentCount], int]) -> list[tuple[str, DocumentCount]]:

@@ -31,12 +31,13 @@ def run_batch(
     parquet: bool = False,
     shown: bool = False,
 ) -> Statistics:
-    """Attribute the file's records that the folder lacks, and count over all records.
+    """Attribute the file's records that are not in the folder yet, and count over all records.
 
     Each record becomes one line of `results.jsonl` (a summary) or `rejects.jsonl` (the reason) as
     soon as it is finished. At the end, these are sorted in the order of the input, and
-    `statistics.json` is written. A last line that is still growing waits. Memory grows by 8 bytes
-    for each record. Several answers of a served model are attributed at a time.
+    `statistics.json` is written. If the last line is incomplete, the next call attributes it.
+    Memory grows by 8 bytes for each record. Several answers of a served model are attributed at a
+    time.
 
     Raises InvalidInput for files that cannot be used, and for a folder that another batch uses or
     that has results of other settings or records. Raises MissingExtra for Parquet without pyarrow,

@@ -17,7 +17,7 @@ _LONGEST = 2_000  # characters of a sentence or a source
 
 @dataclass(frozen=True)
 class ValueChecks:
-    """An annotator that finds values of an answer which its cited texts lack.
+    """An annotator that finds values of an answer that are missing from its cited texts.
 
         Attributor(model, annotator=ValueChecks())
 
@@ -41,12 +41,12 @@ class ValueChecks:
 def check_sentence(
     sentence: str, cited: Sequence[CitedText], language: str, *, prompt_texts: Sequence[str] = ()
 ) -> tuple[Check, ...]:
-    """Values of a sentence that none of its cited texts contains.
+    """Returns the values of a sentence that none of its cited texts contains.
 
     Numbers, dates and units are equal if they are only written in another way: in words, with other
     separators, in digits of other scripts, rounded, or in another unit. Sums and differences of the
-    sources' numbers count too. Invisible characters are ignored. Uncertain cases are left out.
-    So a check means that the sentence is worth a look, but a sentence without one may be wrong.
+    sources' numbers count too. Invisible characters are ignored. Uncertain cases cause no check. So
+    a check means that a sentence is worth a look, but a sentence without a check may be wrong.
     Texts of more than 2,000 characters are not compared. Positions are characters of the sentence.
 
     Args:

@@ -21,14 +21,15 @@ class Limits:
     """The limits of a service.
 
     Args:
-        waiting: How many requests may wait or run, in all and at once for one client.
-        bytes: The size of a body.
-        seconds: For an answer, and again for its attribution, which is then incomplete. Time in
-            which other requests have the model does not count.
+        waiting: How many requests may wait or run. One client may take all places, until another
+            client with fewer requests needs one.
+        bytes: The largest size of the body of a request.
+        seconds: The time limit for an answer. Its attribution has the same limit, and is incomplete
+            if it takes longer. Time in which the model works for other requests does not count.
         chunks: How many chunks of the files are retrieved for a question.
         clients: How many requests run at the same time; one client has at most half of them. They
             share the model by time, and each takes the memory of an attribution.
-        read_seconds: For the head of a request, and again for its body.
+        read_seconds: The time limit for the head of a request, and again for its body.
         stall_seconds: How long a running request may make no progress: a batch of rows, a piece of
             a prompt, a token of an answer. After that, `/health` and the log report it.
     """

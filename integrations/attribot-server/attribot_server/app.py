@@ -69,7 +69,7 @@ def create_app(
 
     Args:
         language_model: The model that answers and is attributed, local or served.
-        chunks: Texts for questions without documents.
+        chunks: The texts in which the service searches for a question without documents.
         token: The bearer token that clients must send, if any. Several tokens, one on each line,
             tell clients apart.
         hosts: The host names that the service answers to.

@@ -259,14 +259,14 @@ _told: ContextVar[tuple[UUID | None, tuple[Document, ...]]] = ContextVar(
 
 
 def retrieved(documents: Found, query: str = "") -> Found:
-    """Name documents that LangChain does not show: from a store or an API that you call directly.
+    """Report documents from a store or an API that you call directly, without LangChain.
 
         documents = retrieved(store.similarity_search(question))
 
-    Call it where the search is: in a function of a chain, a tool, a node, a middleware, or within
-    `with attribute(llm)`. It runs the callbacks of a retriever that found these documents for
-    `query`, so traces show it too. It returns the documents as they were given. Raises InvalidInput
-    for other values.
+    Call this function where the search is: in a function of a chain, a tool, a node, a middleware,
+    or within `with attribute(llm)`. It runs the callbacks of a retriever that found these documents
+    for `query`, so traces also show the search. It returns the documents unchanged. Raises
+    InvalidInput for other values.
 
     Args:
         documents: LangChain's documents, perhaps in pairs with scores, texts, or mappings. The text

@@ -44,7 +44,8 @@ class HandlerOptions(AttributionOptions, total=False):
 
 
 class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
-    """Attaches to each answer which retrieved text caused it.
+    """Attaches an attribution to each answer of a chain: which retrieved text caused or supports
+    it.
 
         handler = AttributionCallbackHandler(chat)
         rag = chain.with_config(callbacks=[handler])
@@ -71,13 +72,15 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
             names, without PyTorch. Embeddings and a CrossEncoder also find sentences in other
             words.
         proxy: As for attribot_rag.Attributor. It may be a LangChain model.
-        only: Which calls are attributed: those in a node, with a tag, or in a run of this name. Or
-            a function that gets the set of these names, and returns whether to attribute.
+        only: Which calls are attributed: those in a node or a run of this name, or with this tag.
+            You can also pass a function that gets the set of these names and tags, and returns
+            whether the call is attributed.
         loose: Whether a prompt may contain documents and answers of an earlier `invoke`, as in a
-            script. Use it only for a handler that serves one request at a time.
+            script that searches, asks and asks again without a chain. Use this only for a handler
+            that serves one request at a time.
         citations: Whether `content_blocks` of messages show citations as standard annotations.
-        attach: Whether to attach summaries, of at most 16 KB, to messages and dicts. `results`
-            always keeps the whole runs.
+        attach: Whether to attach summaries, of at most 16 KB, to messages and dicts. The attribute
+            `results` keeps the whole runs in any case.
         **options: Fields of attribot_rag.runtime.RunOptions by name, or all at once. With
             mode='background', the attribution follows later: `on_result` gets it, and `result` and
             `aresult` wait for it.
@@ -216,7 +219,7 @@ class AttributionCallbackHandler(RunCallbacks, runtime.KeepsRuns):
                 self.answered(streamed, messages.answer_text(message), generation)
 
     def settle(self, root_id: UUID, outputs: object) -> tuple[list[Any], dict[str, Any] | None]:
-        """Take `outputs` as the result of a root that has not ended yet.
+        """Use `outputs` as the result of a root run that has not ended yet.
 
         Returns the documents that its answer was attributed to, and its summary, or a dict of
         summaries by key. The summary is None if nothing in the root was attributed.

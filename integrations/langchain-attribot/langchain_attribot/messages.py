@@ -170,7 +170,7 @@ def send_summary_chunk(message: BaseMessage, summary: Any, after: Any = None) ->
 def citations_of(message: AIMessage) -> list[Citation]:
     """LangChain's standard annotations for the citations of an attributed message.
 
-    Empty if the positions of its attribution belong to another text.
+    The list is empty if the positions of its attribution belong to another text.
     """
     summary = message.response_metadata.get(KEY) or {}
     if summary.get("offsets") != "shown":

@@ -43,7 +43,8 @@ _UNSUPPORTED = (
 
 
 class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
-    """Attaches to each answer of an agent which retrieved text caused it.
+    """Attaches an attribution to each answer of an agent: which retrieved text caused or supports
+    it.
 
         agent = create_agent(chat, [retriever_tool], middleware=[AttributionMiddleware()])
 
@@ -53,8 +54,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any], runtime.KeepsRuns):
     for it become its message's artifact. If it searches without a LangChain retriever, call
     `retrieved(documents)` there.
 
-    A message with tool calls is no answer, unless it is the agent's structured response. `results`
-    has the last answers, by the `run_id` in their summaries.
+    A message with tool calls does not count as an answer, unless it is the agent's structured
+    response. `results` contains the last answers, by the `run_id` in their summaries.
 
     Args:
         llm: The local model that answers; by default the one in the agent's own model.

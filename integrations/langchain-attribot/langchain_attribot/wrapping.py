@@ -41,9 +41,9 @@ def attribute(
 ) -> AttributedBlock:
     """Attribute each answer that the model gives within the block, of `with` or `async with`.
 
-    The block's value is the handler; its `last` and `results` have the answers. `llm` and `options`
-    are the handler's. A prompt in the block may contain documents and answers from earlier in the
-    block. So a script can search, ask and ask again without a chain.
+    The block's value is a handler, whose `last` and `results` contain the answers. The handler gets
+    `llm` and `options`. A prompt in the block may contain documents and answers from earlier in the
+    block, so a script can search, ask and ask again without a chain.
     """
     return AttributedBlock(AttributionCallbackHandler(llm, loose=True, **options))
 
@@ -75,11 +75,12 @@ def with_attribution(
     llm: ModelHolders | None = None,
     **options: Unpack[HandlerOptions],
 ) -> AttributedChain[Question, Answer]:
-    """A runnable that returns {answer, documents, attribution} of the chain.
+    """Make a runnable that returns the chain's {answer, documents, attribution}.
 
     `documents` are the documents that the answer was attributed to. If there are none,
     `attribution` is None. In a stream, the pieces of the answer come first, then documents and
-    attribution. Raises InvalidInput if the chain shows no local model.
+    attribution. Raises InvalidInput if the chain contains no local model, and you pass no `llm`,
+    `language_model` or `reader`.
 
     Args:
         chain: The chain that answers.

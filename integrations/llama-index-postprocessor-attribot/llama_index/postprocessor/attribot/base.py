@@ -120,15 +120,15 @@ logger = logging.getLogger(__name__)
 
 
 class AttributionPostprocessor(OptionFields, queries.QueryObserver):
-    """Attaches to each response which retrieved text caused it.
+    """Attaches an attribution to each response: which retrieved text caused or supports it.
 
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
         engine.query("Who signed the treaty?").metadata["attribution"]
 
-    It finds the model when it answers: a HuggingFaceLLM. It changes neither your prompt
-    nor your nodes.
+    The postprocessor finds the model, a HuggingFaceLLM, when the model answers. Your prompt and
+    your nodes stay unchanged.
 
-    If you search and call the model without an engine, name the documents:
+    If you search and call the model without an engine, report the documents:
 
         with postprocessor.retrieved(documents, question) as response:
             answer = llm.complete(prompt)
@@ -212,14 +212,15 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         return _told(response, self.results.wait(_run_id_of(response), timeout))
 
     async def aresult(self, response: AnyResponse, timeout: float | None = None) -> AttributedRun:
-        """The same, without blocking the event loop."""
+        """The finished run of a response, as `result` returns it, without blocking the event
+        loop."""
         return _told(response, await self.results.wait_async(_run_id_of(response), timeout))
 
     @contextmanager
     def retrieved(self, documents: Iterable[Any] = (), query: str = "") -> Iterator[Response]:
-        """Name documents that no engine shows.
+        """Report documents that you retrieved without an engine.
 
-        Models that are called within the block answer from them.
+        Models that you call within the block answer from these documents.
 
         What retrievers, engines and agents find within the block counts too. When the block ends,
         its response gets the answer and the attribution. If you stream the answer, set `response`
@@ -298,7 +299,7 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
         return nodes
 
     def model_of(self, llm: LLM) -> Scoring | None:
-        """What scores the answers of this LlamaIndex model."""
+        """The model or reader that scores the answers of this LlamaIndex model."""
         return self._scoring_model or queries.find_language_model(llm)
 
     def model_called(self, query: queries.TrackedQuery, scoring: Scoring) -> None:
@@ -322,7 +323,7 @@ class AttributionPostprocessor(OptionFields, queries.QueryObserver):
             query.done()
 
     def unseen(self, query: queries.TrackedQuery, response: Any) -> None:
-        """Attach an error: no model that was seen to be called gave this response."""
+        """Attach an error, because no model that was observed gave this response."""
         error = UnsupportedModel(
             "nodes went through the postprocessor, but no call of a model of LlamaIndex was seen "
             "that gave this answer. Call the model within the engine, or within `with "

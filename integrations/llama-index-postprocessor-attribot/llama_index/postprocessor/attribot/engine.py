@@ -24,7 +24,7 @@ SourceNodes = Literal["all", "ranked", "used"]
 
 
 class AttributedQueryEngine(BaseQueryEngine, ObservedEngine):
-    """Wraps any query engine. Its responses carry their attribution.
+    """Wraps any query engine, and attaches the attribution to its responses.
 
     `aquery` awaits the attribution without blocking the event loop.
 
