@@ -15,6 +15,7 @@ from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 from typing import Any
 
+from griffe import stdlib_decorators
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -34,6 +35,9 @@ PAGES = {
 SHOWN = "repository"  # the folder of the pages that show a file
 NOTEBOOK = ".ipynb"
 LANGUAGES = {".py": "python", ".jsonl": "json"}
+
+# The reference shows properties as attributes, those of our own decorator, too.
+stdlib_decorators["attribot_rag.cached_property.cached_property"] = {"cached", "property"}
 
 _LINK = re.compile(r"""(?<=\]\()(?!\w+:|#|/)[^)#\s]+|(?<=src=")[^":]+|(?<=srcset=")[^":]+""")
 _CHIP = re.compile(r"(?<=<tr>\n)<td>(.*?)(?: ?\((dashed|amber)\))?</td>")
