@@ -142,10 +142,19 @@ def first_line(blocks: Sequence[Node], text: str, length: int = 160) -> str:
     return shown if len(shown) <= length else shown[: length - 1].rstrip() + "…"
 
 
-def heading(blocks: Sequence[Node], text: str) -> str:
-    """The first heading that is shown, or ''."""
-    headings = (block for block in blocks if block[0] in _HEADINGS)
+def heading(blocks: Sequence[Node], text: str, before: int | None = None) -> str:
+    """The first heading that is shown, or the last one `before` a character of the text; or ''."""
+    headings = [block for block in blocks if block[0] in _HEADINGS]
+    if before is not None:
+        headings = [block for block in headings if _begins(block) < before][::-1]
     return next((html_of([block], text).striptags() for block in headings), "")
+
+
+def _begins(node: Node) -> int:
+    """Where the first leaf begins; of a node without any, 0."""
+    if isinstance(node[0], int):
+        return node[0]
+    return next((_begins(child) for child in node[1:] if isinstance(child, list)), 0)
 
 
 def _within(marks: Sequence[Interval], start: int, end: int) -> Iterator[int]:

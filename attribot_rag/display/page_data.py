@@ -28,6 +28,7 @@ _MILLION = 14.0  # nats
 _MOST_ROWS = 8
 _MOST_PLACES = 20
 _FEW_LINES = 320  # characters of another answer that are shown at first
+_FOR_PROGRAMMERS = re.compile(r"\w_\w|\btokens?\b")  # notes that name settings are not shown
 _LEAST_REPEATED = 3  # words of a sentence that comes again where an answer loops
 
 
@@ -55,6 +56,7 @@ def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
         for index, document in documents.items()
     }
     summary = summarize(attribution, max_bytes=None)
+    cited = _first_cited(attribution, sentences, evidence)
     return {
         **summary_data(summary, answer=attribution.response, question=question),
         "influence": [
@@ -71,9 +73,12 @@ def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
             for index, document in documents.items()
         },
         "headings": {
-            index: document.section or heading(rendered[index], document.text)
+            index: heading(rendered[index], document.text, cited[index][0]) or document.section
+            if index in cited
+            else document.section or heading(rendered[index], document.text)
             for index, document in documents.items()
         },
+        "cited": {index: line for index, (_, line) in cited.items()},
         "quotes": {str(source_id): list(_places(attribution, source_id)) for source_id in shown},
         "compared": [_compared(attribution, sentence, wording) for sentence in sentences],
         "evidence": evidence,
@@ -102,7 +107,9 @@ def summary_data(
         splitter = make_splitter("sentence", language_of(question, [answer]))
         split = segments(answer, 0, len(answer), splitter, AnswerMarks())
         spans = [span for span, is_sentence in split if is_sentence]
-    data: dict[str, Any] = {"summary": dict(summary), "question": question, "answer": answer}
+    notes = [note for note in summary.get("notes") or () if not _FOR_PROGRAMMERS.search(note)]
+    told = {**summary, "notes": notes} if "notes" in summary else dict(summary)
+    data: dict[str, Any] = {"summary": told, "question": question, "answer": answer}
     is_measured = summary.get("status") != "composite"  # else on earlier answers
     if sentences and is_measured and (summary.get("unit") or "nats") == "nats":
         data["influence"] = [_influence(sentence) for sentence in sentences]
@@ -265,6 +272,30 @@ def _read(attribution: Result, source_id: int) -> str:
     document, start, end, *plain = next(_places(attribution, source_id), (0, 0, 0))
     text = attribution.documents[int(document)].text[int(start) : int(end)]
     return str(plain[0]) if plain else text
+
+
+def _first_cited(
+    attribution: Result, sentences: Sequence[CitedSentence], evidence: Sequence[Sequence[Any]]
+) -> dict[str, tuple[int, str]]:
+    """By document, where the first text begins that a sentence cites of it, and its first words.
+
+    Of several texts, the one with the highest score stands. Texts with another value come last.
+    """
+    ids = [
+        row["source"]
+        for sentence, rows in zip(sentences, evidence, strict=True)
+        for row in rows
+        if row["source"] in sentence.source_ids
+    ]
+    ids += [source_id for sentence in sentences for source_id in sentence.named]
+    cited: dict[str, tuple[int, str]] = {}
+    for source_id in dict.fromkeys(ids):
+        for document, start, end, *plain in _places(attribution, source_id):
+            text = attribution.documents[int(document)].text[int(start) : int(end)]
+            shown = str(plain[0]) if plain else first_line(tree_of(text), text)
+            line = re.sub(r"\s*\|\s*", " · ", shown).strip(" ·")
+            cited.setdefault(str(document), (int(start), line))
+    return cited
 
 
 def _ascending(spans: Iterable[Interval]) -> list[Interval]:

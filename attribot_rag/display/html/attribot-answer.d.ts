@@ -33,6 +33,8 @@ export interface AnswerData {
   rendered?: Record<string, Block[]>;
   first_lines?: Record<string, string>;
   headings?: Record<string, string>;
+  /** The text that is cited first, of each document that is cited. */
+  cited?: Record<string, string>;
   /** For each sentence, the words that it shares with its sources, and their other values. */
   compared?: ({ same: [number, number][]; sources: Record<string, { same: [number, number][]; differs: [number, number][] }> } | null)[];
   evidence?: { source: number; score: number; exact: boolean }[][];
