@@ -13,7 +13,7 @@ from support.attributions import ISLAND, handmade, supported, verdicts_of
 from support.browser import assert_accessible, keep
 from support.compositions import BOTH, CARRIES, EARLIER_RUNS, HIGH, composed, run
 from support.hostile import ADDRESSES, HOSTILE, HTML
-from support.receipts import BICYCLE, CHECK, TICKET, citing, pending, receipts
+from support.receipts import ANSWER, BICYCLE, CHECK, TICKET, citing, pending, receipts
 
 from attribot_rag import Document
 from attribot_rag.attribution import Counterfactual, Verdict
@@ -244,7 +244,7 @@ def test_three_looks_of_a_chip_and_one_line_of_trust(view: View) -> None:
     expect(page.locator(".tip")).to_contain_text("which does not mention Norland")
     expect(page.locator(".tip mark")).to_have_text("guarantee lasts 24 months")
     press(page, "1 may not be supported by its source")
-    expect(card(page)).to_contain_text("Prompted by b.txt, which does not mention Norland.")
+    expect(card(page)).to_contain_text("The model took this from b.txt, which")
     expect(card(page).locator("dd").first.locator(".gap")).to_have_text(["Norland"])
     expect(card(page).locator("dd .same")).to_have_text(["guarantee lasts 24 months"] * 2)
 
@@ -373,7 +373,7 @@ def test_the_closest_passage_of_a_sentence_of_the_models_own_is_dashed(view: Vie
     said = "A sailor came aboard in 1912."
     page = view(citing(said, texts, None), answers_without=True)
     expect(chips(page)).to_have_text(["1 ?"])
-    expect(opened(page, "1912").locator(".verdict")).to_contain_text("Closest to notes.txt, which")
+    expect(opened(page, "1912").locator(".verdict")).to_contain_text("closest text is in notes.txt")
     expect(card(page).locator("dd").last).to_contain_text("painted the hull")
     expect(card(page).locator(".counterfactual")).to_have_count(0)  # it is no cause
 
@@ -447,7 +447,9 @@ def test_what_the_others_only_nearly_say_is_dashed(view: View) -> None:
     page = view({**answer_data(made), "without": {"0": without_data(made, other)}})
     chip = opened(page).locator(".counterfactual .chip.part")
     expect(chip).to_contain_text("?")
-    expect(chip).to_contain_text(re.compile("Closest to .*, which does not mention deposit"))
+    expect(chip).to_contain_text(
+        re.compile("closest text is in .*, which does not mention deposit")
+    )
 
 
 def test_every_passage_has_its_heading_and_a_first_line(view: View) -> None:
@@ -468,6 +470,29 @@ def test_every_passage_has_its_heading_and_a_first_line(view: View) -> None:
     expect(entries.nth(0).locator(".line")).to_have_text(FERRY)
 
 
+def test_the_row_of_a_cited_passage_shows_what_is_cited_and_the_heading_above(view: View) -> None:
+    hours = f"# Opening hours\n\nIt is closed.\n\n## Food\n\nThe kitchen closes. **{BELL}**"
+    texts = [("hours.md", hours), ("rules.md", f"Welcome to the house. {FARE}")]
+    page = view(citing(BELL, texts, f"**{BELL}**"))
+    rows = page.locator(".list li")
+    expect(rows.first.locator(".title")).to_have_text("hours.md Food")
+    expect(rows.first.locator(".line mark")).to_have_text(BELL)
+    expect(rows.last.locator(".line")).to_have_text(f"not used · Welcome to the house. {FARE}")
+    expect(rows.locator("mark")).to_have_count(1)
+
+
+def test_the_help_explains_each_word_and_names_no_settings(view: View) -> None:
+    data = receipts()
+    notes = ["Not every token is the model's: logits_processor may differ.", "A file was cut."]
+    data["summary"] = summary_data({**data["summary"], "notes": notes}, answer=ANSWER)["summary"]
+    page = view(data)
+    press(page, "How to read this")
+    for word in ("“Follows from”", "“The same”", "“And”", "“or”", "A file was cut."):
+        expect(card(page)).to_contain_text(word)
+    expect(card(page)).not_to_contain_text(re.compile("token|logits"))
+    expect(opened(page, "36 crowns")).to_contain_text("an earlier sentence of the answer, not")
+
+
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_a_chip_is_large_enough_for_a_finger(view: View, width: int) -> None:
     page = view()
@@ -484,7 +509,7 @@ def test_what_the_sentence_before_says_is_not_said_again_in_words(view: View) ->
     assert chips(page).last.get_attribute("aria-label") == OWN.capitalize()
 
 
-def test_the_sentence_that_is_read_stays_where_the_card_has_no_room_below_it(view: View) -> None:
+def test_one_card_at_a_time_stands_beside_or_below_its_own_answer(view: View) -> None:
     """As in a chat, whose last answer ends where the scrolled box does."""
     page = view()
     page.evaluate(
@@ -493,19 +518,38 @@ def test_the_sentence_that_is_read_stays_where_the_card_has_no_room_below_it(vie
             box.style.cssText = "height: 600px; overflow: auto";
             const answer = document.querySelector("attribot-answer");
             answer.parentElement.append(box);
-            const earlier = document.createElement("p");
-            earlier.style.height = "1200px";
-            box.append(earlier, answer);
-            box.scrollTop = 850;
+            const second = Object.assign(answer.cloneNode(), { data: answer.data });
+            const question = document.createElement("h2");
+            question.textContent = "And what else?";
+            box.append(answer, question, second);
         }"""
     )
-    chip = chips(page, "18 crowns").first
-    before = chip.bounding_box()
+    answers, box = page.locator("attribot-answer"), page.locator("div:has(> attribot-answer)")
+    answers.first.locator(".answer .chip").first.click()
+    expect(card(page)).to_have_count(1)
+    box.evaluate("one => { one.scrollTop = one.scrollHeight }")
+    chip = answers.last.locator(".answer .chip").nth(2)
     chip.click()
-    expect(card(page)).to_be_in_viewport(ratio=1)
-    assert chip.bounding_box() == before
-    press(page, "Close")
-    assert chip.bounding_box() == before
+    expect(card(page)).to_have_count(1)
+    expect(chip).to_be_in_viewport(ratio=1)
+    expect(answers.last.locator(".card")).to_be_in_viewport(ratio=1)
+    own, shown = answers.last.bounding_box(), answers.last.locator(".card").bounding_box()
+    assert own is not None and shown is not None and shown["y"] >= own["y"]
+    page.set_viewport_size({"width": PHONE, "height": HEIGHT})
+    for answer in (answers.first, answers.last):
+        answer.locator(".opens").evaluate("one => one.click()")  # also below a sheet
+        expect(page.locator(".panel:popover-open")).to_have_count(1)
+        expect(answer.locator(".panel")).to_be_visible()
+
+
+def test_a_panel_that_is_cut_off_fades_out_until_its_end(view: View) -> None:
+    page = view(answers_without=True)
+    page.set_viewport_size({"width": PHONE, "height": 420})
+    opened(page, "Bell")
+    panel = page.locator(".panel")
+    expect(panel).to_have_class(re.compile("more"))
+    panel.evaluate("one => { one.scrollTop = one.scrollHeight }")
+    expect(panel).not_to_have_class(re.compile("more"))
 
 
 def test_another_answer_is_asked_for_ahead_where_the_support_is_in_doubt(view: View) -> None:
@@ -585,6 +629,7 @@ def test_a_chip_leads_to_its_source_and_the_source_to_its_document(view: View) -
     expect(card(page).locator(".whole mark")).to_be_in_viewport(ratio=1)
     press(page, "Back")
     expect(card(page).locator("dd").last).to_have_text(TICKET)
+    page.locator(".list summary").click()
     page.locator(".list").get_by_role("button", name="museum.md").click()
     expect(card(page).locator(".whole mark")).to_have_text("The lamp came from the same foundry.")
 

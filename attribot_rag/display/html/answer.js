@@ -13,7 +13,7 @@ class AttribotAnswer extends HTMLElement {
     this.attachShadow({ mode: "open" }).adoptedStyleSheets = [sheet];
     this.told = h("p", { class: "hidden", role: "status" }); // stays, so that what changes is told once
     this.main = h("div", { class: "main" });
-    this.panel = h("aside", { class: "panel", part: "panel", tabindex: "-1" });
+    this.panel = h("aside", { class: "panel", part: "panel", tabindex: "-1", scroll: () => this.fade() });
     this.tip = h("div", { class: "tip", popover: "manual", "aria-hidden": "true" }); // its words are the chip's label, too
     this.frame = h("div", { class: "frame", keydown: (event) => this.pressed(event) }, this.main, this.panel, this.tip);
     this.shadowRoot.append(this.told, this.frame);
@@ -36,7 +36,7 @@ class AttribotAnswer extends HTMLElement {
     const { removed } = AttribotAnswer; // by a page that makes the element anew with each verdict
     const isSame = removed?.content?.answer && removed.content.answer === this.content?.answer;
     if (isSame) [this.view, this.others] = [removed.view, removed.others];
-    for (const other of AttribotAnswer.shown) other.close(); // what was opened belongs to the last question
+    this.alone(); // what was opened belongs to the last question
     AttribotAnswer.shown.add(this);
     this.sizes.observe(this);
     for (const one of [document.documentElement, document.body]) this.themes.observe(one, { attributes: true });
@@ -53,6 +53,11 @@ class AttribotAnswer extends HTMLElement {
   attributeChangedCallback(name, before, after) {
     if (name === "data" && after) this.content = JSON.parse(after);
     if (this.isConnected && before !== after) this.render();
+  }
+
+  // One card at a time on the whole page.
+  alone() {
+    for (const other of AttribotAnswer.shown) if (other !== this) other.close();
   }
 
   tells(name, detail) {
@@ -115,7 +120,7 @@ class AttribotAnswer extends HTMLElement {
     const chip = ({ key, text, look, label, document }) => button({ class: `chip ${look}`, part: `chip${look === "warn" ? " warn" : ""}`, "data-at": `${sentence.index} ${key}`, "aria-expanded": "false", "aria-label": label,
       click: (event) => (event.stopPropagation(), this.toggle(sentence, document, key, event.detail === 0)), pointerenter: ({ target, pointerType }) => pointerType === "mouse" && this.hint(target, sentence, document, label), pointerleave: () => this.hint(null),
       focus: ({ target }) => target.matches(":focus-visible") && this.hint(target, sentence, document, label), blur: () => this.hint(null) }, text);
-    return sentence.chips.map((one, at) => h("span", { class: at || one.look === "warn" || one.look === "note" ? "" : "hold" }, "\u00a0", one.joint && h("span", { class: "dim" }, one.joint, "\u00a0"), chip(one)));
+    return sentence.chips.map((one, at) => h("span", { class: at || one.key === "note" ? "" : "hold" }, "\u00a0", one.joint && h("span", { class: "dim" }, one.joint, "\u00a0"), chip(one)));
   }
 
   // A passage's name and what is cited of it, beside its chip.
@@ -143,7 +148,7 @@ class AttribotAnswer extends HTMLElement {
   // The line that opens the passages where they do not stand beside the answer.
   summary() {
     const { say, passages, used } = this.receipts;
-    return [say("passages", { n: passages.size }), used.size > 0 && ` · ${say("used", { n: used.size })}`, " ▸"];
+    return [say("passages", { n: passages.size }), used.size > 0 && ` · ${say("used", { n: used.size })}`];
   }
 
   pressed(event) {
@@ -176,38 +181,37 @@ class AttribotAnswer extends HTMLElement {
     if (focus) this.panel.focus({ preventScroll: true });
   }
 
-  // Shows this in the panel, and keeps the sentence in sight.
+  // Shows this in the panel, beside its own answer, and keeps the sentence in sight.
   fill(view) {
+    const [scrolled, { top: before }] = [this.room()[2], this.getBoundingClientRect()];
+    this.alone();
     this.opener = this.view ? this.opener : this.shadowRoot.activeElement?.dataset.at;
     this.view = view;
     this.draw();
     this.panel.scrollTop = 0;
+    scrolled.scrollBy({ top: this.getBoundingClientRect().top - before, behavior: "instant" }); // a card that closed above it
+    if (this.mode === "side") this.panel.scrollIntoView({ block: "nearest" });
     const words = view.sentence && this.shadowRoot.querySelector(`.answer [data-sentence="${view.sentence.index}"]`);
     if (view.file != null || view.help || view.list) this.panel.focus({ preventScroll: true });
     this.hint(null);
     const [[top, bottom], at] = [this.room(), words?.getBoundingClientRect()];
     if (this.mode !== "side" || at?.top < top || at?.bottom > bottom) words?.scrollIntoView({ block: "nearest" });
-    this.lift();
     if (view.file != null) this.panel.querySelector(".whole mark")?.scrollIntoView({ block: "nearest" });
   }
 
-  // Moves a card that would be cut off up to where it fits, and nothing else.
-  lift() {
-    const { panel } = this;
-    const card = this.mode === "side" && !this.inFlow && this.view && panel.querySelector(".card");
-    panel.style.translate = "";
-    if (!card) return;
-    const [[top, bottom], box] = [this.room(), panel.getBoundingClientRect()];
-    const over = Math.min(box.bottom - bottom, card.getBoundingClientRect().bottom - bottom, box.top - top - 24) + 12;
-    if (over > 0) panel.style.translate = `0 ${-over}px`;
+  // Where there is more to scroll to, the panel fades out.
+  fade() {
+    const { scrollHeight, scrollTop, clientHeight } = this.panel;
+    this.panel.classList.toggle("more", scrollHeight - scrollTop - clientHeight > 4);
   }
 
   draw() {
     const { view, card, mode, panel } = this;
     const isFlow = this.inFlow;
     const shown = !view ? [] : view.help ? card.help() : view.list ? [card.controls(h("h2", {}, this.receipts.say("where")))] : view.file != null ? card.file(view.file, view.sentence) : card.of(view.sentence, view.chosen);
-    const list = mode === "side" || view?.list ? card.list() : [];
+    const list = mode === "side" || view?.list ? card.list(view && !view.list) : [];
     filled(panel, shown.length > 0 && h("section", { class: "card" }, shown), list.length > 0 && h("section", { class: "list" }, list));
+    for (const part of panel.children) this.sizes.observe(part);
     const isSheet = mode === "below" && !isFlow;
     panel.toggleAttribute("popover", false);
     panel.hidden = mode === "none" || (mode === "side" || isFlow ? !panel.children.length : !view);
@@ -215,7 +219,6 @@ class AttribotAnswer extends HTMLElement {
       panel.popover = "manual";
       panel.showPopover();
     }
-    if (!view) this.lift();
     this.frame.style.setProperty("--sheet", `${isSheet && view ? panel.offsetHeight : 0}px`);
     for (const one of this.main.querySelectorAll("[data-sentence]")) one.classList.toggle("on", Number(one.dataset.sentence) === view?.sentence?.index);
     for (const one of this.main.querySelectorAll(".chip[aria-expanded]")) one.setAttribute("aria-expanded", String(one.dataset.at === `${view?.sentence?.index} ${view?.chip}`));
@@ -240,22 +243,22 @@ class AttribotAnswer extends HTMLElement {
     // A page that is dark without saying so by `color-scheme` has light text.
     const [red, green, blue] = getComputedStyle(this.parentElement ?? this).color.match(/[\d.]+/g);
     this.frame.style.colorScheme = getComputedStyle(this).colorScheme !== "normal" ? "" : red * 0.3 + green * 0.59 + blue * 0.11 > 140 ? "dark" : "light";
+    this.fade();
     if (mode === this.mode && this.drawn === this.receipts) return;
     [this.mode, this.drawn] = [mode, this.receipts];
     this.frame.className = `frame ${mode} ${this.inFlow ? "flow" : ""}`;
     this.draw();
-    this.lift();
   }
 
-  // From where to where the element is in sight, in what scrolls it: there the panel fits in.
+  // From where to where the element is in sight, in what scrolls it: there the panel fits in. And what scrolls it.
   room() {
-    let [node, top, bottom] = [this, 0, innerHeight];
+    let [node, top, bottom, scrolled] = [this, 0, innerHeight];
     while ((node = node.assignedSlot || node.parentNode || node.host))
       if (node instanceof Element && node !== document.scrollingElement && /auto|scroll/.test(getComputedStyle(node).overflowY) && node.clientHeight > 0) {
         const { top: from } = node.getBoundingClientRect();
-        [top, bottom] = [Math.max(top, from), Math.min(bottom, from + node.clientHeight)];
+        [top, bottom, scrolled] = [Math.max(top, from), Math.min(bottom, from + node.clientHeight), scrolled ?? node];
       }
-    return [top, bottom];
+    return [top, bottom, scrolled ?? document.scrollingElement];
   }
 
   // What the model answers without some documents: as it was told, or as the page tells it.

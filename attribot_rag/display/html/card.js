@@ -35,7 +35,7 @@ class Card {
       sentence.rest.map((line) => h("p", { dir: "auto" }, `${line.replace(/[.]$/, "")}.`)),
       meaning && h("p", { class: "dim" }, meaning),
       h("dl", { class: "pair" }, h("dt", {}, say("answerLine")), h("dd", { dir: "auto" }, this.claim(sentence)),
-        quoted.map((place, at) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say("sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && place.document !== quoted[at - 1]?.document && this.opener(place.document, sentence, true), this.quote(place, sentence))])),
+        quoted.map((place, at) => [h("dt", {}, (named.length > 1 && this.badge(place.document, sentence.compared.sources[place.id]?.differs.length ? "warn" : "")) || say(sentence.state === "own" ? "nearLine" : "sourceLine")), h("dd", { dir: "auto", part: "quote" }, named.length > 1 && place.document !== quoted[at - 1]?.document && this.opener(place.document, sentence, true), this.quote(place, sentence))])),
       earlier && h("div", { class: "actions" }, button({ click: () => this.answer.choose(earlier) }, say("goto"))),
       groups.map((group) => this.counterfactual(group)),
       AMBER.includes(standing) && this.answer.hasAttribute("searches") && this.search(sentence),
@@ -168,8 +168,8 @@ class Card {
       (this.answer.hasAttribute("open-at") || receipts.passage(index).url) && h("div", { class: "actions" }, this.opener(index, sentence))];
   }
 
-  // The passages that the model was given: which were used, and which say otherwise.
-  list() {
+  // The passages that the model was given: which were used, and which say otherwise. Below a card they are folded.
+  list(isFolded) {
     const { receipts, say, answer } = this;
     const { searched, passages, reads, summary, disputing, used } = receipts;
     if (!passages.size) return [];
@@ -181,10 +181,12 @@ class Card {
       const state = isLost ? say("lost") : isUsed || differs ? "" : say("unused");
       return h("li", { class: isUsed || differs ? "" : "off" }, this.badge(index, looks.includes("") ? "" : looks[0] ?? (differs ? "warn" : "")) || h("span", { class: "dim" }, "–"),
         h("div", {}, receipts.texts[index] != null ? button({ class: "title", "data-at": `passage ${index}`, dir: "auto", click: () => answer.fill({ file: index }) }, title) : h("span", { class: "title", dir: "auto" }, title),
-          h("small", { class: "line", dir: "auto" }, [state, visible(receipts.lines[index] ?? "")].filter(Boolean).join(" · "))));
+          h("small", { class: "line", dir: "auto" }, !state && receipts.cited[index] ? h("mark", {}, visible(receipts.cited[index])) : [state, visible(receipts.lines[index] ?? "")].filter(Boolean).join(" · "))));
     };
+    const rows = h("ol", {}, [...passages.values()].sort((a, b) => (a.number ?? Infinity) - (b.number ?? Infinity) || 0).map(entry));
+    const toggle = ({ target }) => target.open && answer.panel.scrollIntoView({ block: "nearest" });
     return [
-      h("h2", {}, say("where")), h("ol", {}, [...passages.values()].sort((a, b) => (a.number ?? Infinity) - (b.number ?? Infinity) || 0).map(entry)),
+      isFolded ? h("details", { toggle }, h("summary", {}, answer.summary()), rows) : [h("h2", {}, say("where")), rows],
       h("p", { class: "about" }, searched && h("span", {}, say("searched", { files: searched.files, n: passages.size })),
         reads && h("span", { class: "reader" }, say("whoRead", { reader: visible(summary.model ?? ""), model: visible(summary.answered_by ?? say("another")) })),
         receipts.judged.length > 0 && button({ class: "link help", "data-at": "help", click: () => answer.fill({ help: true }) }, say("help")))];
@@ -196,7 +198,7 @@ class Card {
     const { summary } = receipts;
     const notes = [["incomplete", "composite"].includes(summary.status) && say(summary.status), ...(summary.notes || []).map(visible)].filter(Boolean);
     return [
-      this.controls(h("h2", {}, say("help"))), ["read1", "read2", "read3", "read4"].map((key) => h("p", {}, say(key))),
+      this.controls(h("h2", {}, say("help"))), ["read1", "read2", "read3", "read4", "read5"].map((key) => h("p", {}, say(key))),
       notes.length > 0 && [h("h3", {}, say("notes")), h("ul", {}, notes.map((note) => h("li", {}, note)))]];
   }
 }

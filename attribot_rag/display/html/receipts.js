@@ -11,7 +11,7 @@ class Receipts {
   constructor(data, { stopped, language }) {
     const fields = data.summary ? data : { summary: data };
     const { summary } = fields;
-    Object.assign(this, { summary, blocks: fields.blocks, texts: fields.documents || {}, rendered: fields.rendered || {}, lines: fields.first_lines || {}, headings: fields.headings || {}, quotes: fields.quotes || {}, evidence: fields.evidence || [], influence: fields.influence || [], compared: fields.compared || [] });
+    Object.assign(this, { summary, blocks: fields.blocks, texts: fields.documents || {}, rendered: fields.rendered || {}, lines: fields.first_lines || {}, headings: fields.headings || {}, cited: fields.cited || {}, quotes: fields.quotes || {}, evidence: fields.evidence || [], influence: fields.influence || [], compared: fields.compared || [] });
     Object.assign(this, { stage: fields.stage, others: fields.without || {}, spoken: fields.language, searched: fields.searched });
     this.language = [language, fields.language, document.documentElement.lang].map((name) => name?.toLowerCase().split("-")[0]).find((name) => name in STRINGS) || "en";
     this.reads = summary.basis === "reader";
@@ -46,7 +46,7 @@ class Receipts {
     const named = (title || (!/^[\da-f-]{16,}$/i.test(id || "") && id) || "").trim();
     const name = named ? brief(base(named)) : brief(this.lines[index] || this.texts[index] || "", 28) || this.say("document", { n: index + 1 });
     const key = title ? [title, metadata.source ?? metadata.file_path ?? metadata.file_name].join("\n") : `${index}`;
-    this.passages.set(index, { index, number, name, key, url, isLost: located === false, page: metadata.page_label != null ? this.say("page", { page: brief(String(metadata.page_label)) }) : brief(String(metadata.section ?? "")) });
+    this.passages.set(index, { index, number, name, key, url, isLost: located === false, page: metadata.page_label != null ? this.say("page", { page: brief(String(metadata.page_label)) }) : brief(String((metadata.section && this.headings[index]) || metadata.section || "")) });
   }
 
   passage(index) {
@@ -87,7 +87,8 @@ class Receipts {
     const { key, values, documents, text } = remark;
     if (!(key in STRINGS[this.language])) return brief(text, 300);
     const alone = named && this.count(documents) === 1 && { prompted_by_several: "prompted", say_but: "says_but" }[key];
-    return say(alone || key, { mark: this.names(documents, "and", !named), value: brief(values.join(", "), 120) });
+    const card = `card_${alone || key}`; // in words for a line of its own
+    return say(named && card in STRINGS[this.language] ? card : alone || key, { mark: this.names(documents, "and", !named), value: brief(values.join(", "), 120) });
   }
 
   // The same as a line of its own.
@@ -201,6 +202,8 @@ class Receipts {
   meaning(sentence) {
     const [{ state, influence, reason, documents }, shared] = [sentence, this.shared(sentence)];
     if (state === "also") return this.say("own", { at: 3 });
+    if (state === "follows") return this.say("rests");
+    if (state === "own" && documents.length && influence.of_all === 1) return ""; // which would stand over one
     if (state === "own") return influence.of_all == null ? "" : this.say("own", { at: influence.of_all });
     if (state === "open") return this.say({ budget: "budget", limit: "budget", not_located: "not_located" }[reason] ?? "scattered");
     if (["conversation", "instructions", "asked"].includes(state)) return this.reads ? "" : this.say("origin");
