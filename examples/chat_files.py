@@ -153,10 +153,16 @@ class Store:
         """Which of the folder's files can't be read, '' for none."""
         return f"Skipped: {', '.join(self.skipped)}" if self.skipped else ""
 
+    def names(self) -> list[str]:
+        """The names of all files; one twice that is in the folder and was uploaded."""
+        metadatas = self.collection.get(include=["metadatas"])["metadatas"] or []
+        return sorted(
+            str(name) for name, _ in {(each["source"], each["origin"]) for each in metadatas}
+        )
+
     def files(self) -> int:
         """How many files there are."""
-        metadatas = self.collection.get(include=["metadatas"])["metadatas"] or []
-        return len({(each["source"], each["origin"]) for each in metadatas})
+        return len(self.names())
 
     def refusal(self, question: str) -> str:
         """Why there is no answer to a question, '' if there can be one."""

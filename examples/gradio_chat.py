@@ -51,12 +51,19 @@ button.lg.secondary::before {  /* a paper clip */
   content: ""; width: 1.1em; height: 1.1em; margin-inline-end: 0.4em; background: currentColor;
   mask: center / contain no-repeat var(--clip);
 }
+#files { border: 0; padding: 0; background: none; }
+#files > button { width: auto; gap: 6px; color: var(--body-text-color); font-size: 14px; }
+#files button.sm { white-space: nowrap; }
 .panel-wrap:has(.placeholder-content) { height: 100%; }
 .placeholder-content { padding: 24px; text-align: center; }
 @media (max-width: 760px) {
   .main.fillable { padding: 8px !important; }
-  button.lg.secondary { min-width: 48px !important; padding-inline: 0; font-size: 0; }
-  button.lg.secondary::before { margin: 0; font-size: 18px; }
+  .panel-wrap:has(attribot-answer) { margin-top: 26px; height: calc(100% - 26px); }  /* the bin */
+  button.lg.secondary {  /* its words are out of sight, not out of hearing */
+    width: 48px; min-width: 48px !important; padding-inline: 15px; overflow: hidden;
+    flex-wrap: nowrap; justify-content: flex-start;
+  }
+  button.lg.secondary::before { flex: none; width: 18px; height: 18px; margin-inline-end: 24px; }
   .message-row:has(attribot-answer), .bot:has(attribot-answer) { padding: 4px !important; }
 }
 """
@@ -285,9 +292,7 @@ def remove(name: str, added: list[str]) -> list[str]:
 
 def begun() -> gr.Chatbot:
     """The empty chat: the files, and questions to begin with where these are the example's own."""
-    passages = kept.collection.get(include=["metadatas"])["metadatas"]
-    sources = {str(passage["source"]) for passage in passages}
-    names = ", ".join(map(as_it_is, sorted(sources)))
+    names = ", ".join(map(as_it_is, kept.names()))
     examples = [{"text": question} for question in shared.EXAMPLES] or None
     about = f"Ask about {names or 'files that you add'}."
     placeholder = "\n\n".join([about, as_it_is(kept.not_read()), shared.HINT])
@@ -315,7 +320,7 @@ with gr.Blocks(
     talk = gr.Chatbot(
         label="Conversation",
         show_label=False,
-        height="75vh",
+        height="70vh",
         layout="panel",
         render_markdown=False,
         latex_delimiters=[],
@@ -337,12 +342,16 @@ with gr.Blocks(
         )
 
     @gr.render(uploaded, show_progress="hidden")
-    def list_uploaded(names: list[str]) -> None:
-        with gr.Row(elem_id="uploaded"):
-            for name in names:
-                removing = gr.Button(f"Remove {name}", size="sm", scale=0)
-                removed = removing.click(partial(remove, name), uploaded, uploaded)
-                removed.then(begun, None, talk)
+    def list_files(own: list[str]) -> None:
+        names = kept.names()
+        label = f"{len(names)} file{'s' * (len(names) != 1)}"
+        with gr.Accordion(label, open=False, elem_id="files"):
+            gr.HTML(" · ".join(map(as_it_is, names)))
+            with gr.Row():
+                for name in own:
+                    removing = gr.Button(f"Remove {name}", size="sm", scale=0)
+                    removed = removing.click(partial(remove, name), uploaded, uploaded)
+                    removed.then(begun, None, talk)
 
     streamed = gr.on(
         question.submit,
