@@ -290,13 +290,15 @@ def remove(name: str, added: list[str]) -> list[str]:
     return [other for other in added if other != name]
 
 
-def begun() -> gr.Chatbot:
+def begun() -> tuple[gr.Chatbot, gr.Accordion, str]:
     """The empty chat: the files, and questions to begin with where these are the example's own."""
-    names = ", ".join(map(as_it_is, kept.names()))
+    files = [*map(as_it_is, kept.names())]
+    names, label = ", ".join(files), f"{len(files)} file{'s' * (len(files) != 1)}"
     examples = [{"text": question} for question in shared.EXAMPLES] or None
     about = f"Ask about {names or 'files that you add'}."
     placeholder = "\n\n".join([about, as_it_is(kept.not_read()), shared.HINT])
-    return gr.Chatbot(placeholder=placeholder, examples=examples)
+    begin = gr.Chatbot(placeholder=placeholder, examples=examples)
+    return begin, gr.Accordion(label), " · ".join(files)
 
 
 def choose(example: gr.SelectData) -> str:
@@ -341,17 +343,16 @@ with gr.Blocks(
             "Add files", file_count="multiple", file_types=suffixes, scale=0, min_width=140
         )
 
-    @gr.render(uploaded, show_progress="hidden")
-    def list_files(own: list[str]) -> None:
-        names = kept.names()
-        label = f"{len(names)} file{'s' * (len(names) != 1)}"
-        with gr.Accordion(label, open=False, elem_id="files"):
-            gr.HTML(" · ".join(map(as_it_is, names)))
+    with gr.Accordion("Files", open=False, elem_id="files") as listing:
+        listed = gr.HTML()
+
+        @gr.render(uploaded, show_progress="hidden")
+        def list_uploaded(names: list[str]) -> None:
             with gr.Row():
-                for name in own:
+                for name in names:
                     removing = gr.Button(f"Remove {name}", size="sm", scale=0)
                     removed = removing.click(partial(remove, name), uploaded, uploaded)
-                    removed.then(begun, None, talk)
+                    removed.then(begun, None, [talk, listing, listed])
 
     streamed = gr.on(
         question.submit,
@@ -365,8 +366,8 @@ with gr.Blocks(
     streamed.then(cite, conversation, talk, trigger_mode="multiple", concurrency_limit=None)
     question.stop(stop, conversation, queue=False)
     added = adding.upload(upload, [adding, uploaded], uploaded)
-    added.then(begun, None, talk)
-    app.load(begun, None, talk, show_progress="hidden")
+    added.then(begun, None, [talk, listing, listed])
+    app.load(begun, None, [talk, listing, listed], show_progress="hidden")
     talk.example_select(choose, None, question)
     talk.clear(clear, conversation)
 

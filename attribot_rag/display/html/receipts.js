@@ -86,13 +86,14 @@ class Receipts {
   remark(remark, named, say = this.say) {
     const { key, values, documents, text } = remark;
     if (!(key in STRINGS[this.language])) return brief(text, 300);
-    const alone = named && this.count(documents) === 1 && { prompted_by_several: "prompted", say_but: "says_but" }[key];
-    const card = `card_${alone || key}`; // in words for a line of its own
-    return say(named && card in STRINGS[this.language] ? card : alone || key, { mark: this.names(documents, "and", !named), value: brief(values.join(", "), 120) });
+    const alone = named && key === "say_but" && this.count(documents) === 1 && "says_but";
+    return say(alone || key, { mark: this.names(documents, "and", !named), value: brief(values.join(", "), 120) });
   }
 
   // The same as a line of its own.
-  line(remark, say) {
+  line(remark, say = this.say) {
+    const { key, values, documents } = remark;
+    if (DASHED.test(key)) return say(key.startsWith("closest") ? "near" : "took", { mark: this.names(documents) }) + say(key.endsWith("in_doubt") ? "doubts" : "misses", { value: brief(values.join(", "), 120), n: this.count(documents) });
     const words = this.remark(remark, true, say);
     return remark.key.startsWith("say") ? words : capital(words); // the name of a file stays as it is
   }
