@@ -79,12 +79,14 @@ def _other_number(claim: Claim, passage: Passage, wording: Wording) -> tuple[Wor
     """The number of a sentence, and the other one that a passage has for the same thing.
 
     The passage must count the same with its only number, such as euros, and have most of the
-    sentence's other words, with the rarest ones.
+    sentence's other words, with the rarest ones. If it has another name, it may be an exception:
+    "In Berlin, hotels may cost 140 euros."
     """
     keys, words = wording.keys(passage.text), wording.words(claim.text)
     own = {word.key for word in words}
     others = [word for word in words if not word.is_number]
-    if wording.covered(others, keys) < _MOST_ALIKE:
+    names = [word for word in wording.words(passage.text) if word.is_name]
+    if wording.covered(others, keys) < _MOST_ALIKE or wording.lacking(names, own):
         return None
     theirs = list(_placed_numbers(wording.words(passage.text)))
     for number, place, _ in _placed_numbers(words):

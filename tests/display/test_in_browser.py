@@ -241,7 +241,7 @@ def test_three_looks_of_a_chip_and_one_line_of_trust(view: View) -> None:
     expect(page.locator(".answer .value")).to_have_text(["84", "Norland"])
     expect(page.locator(".list li").last.locator(".chip")).to_have_class("chip part")
     chips(page, "Norland").hover()
-    expect(page.locator(".tip")).to_contain_text("which does not mention Norland")
+    expect(page.locator(".tip")).to_contain_text("which may not say it")
     expect(page.locator(".tip mark")).to_have_text("guarantee lasts 24 months")
     press(page, "1 may not be supported by its source")
     expect(card(page)).to_contain_text("The model took this from b.txt, which")
