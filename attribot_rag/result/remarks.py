@@ -72,7 +72,8 @@ READER_REMARKS = {
     "no_effects": "do not support it",
     "read": "{reader} read the answer of {answered_by}: citations show what supports it, not why "
     "{answered_by} gave it.",
-    "read_all": "{readers} read answers of other models: citations show what supports an answer.",
+    "read_all": "Read by a model that did not give them: {readers}. Citations show what supports "
+    "an answer.",
 }
 ANOTHER_MODEL = "another model"
 Marked = Callable[[Sequence[int]], str]
