@@ -96,7 +96,7 @@ def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_mlflow_keeps_an_assessment_of_the_trace(
     model: LocalModel, names: dict[str, Any], mlflow: Any
 ) -> None:
-    exec(code_after("tracing.md", "MLflow derives"), names)
+    exec(code_after("tracing.md", "For MLflow,"), names)
     with mlflow.start_span("question"), mlflow.start_span("model") as span:
         run = attributed(model, names, "to_mlflow")
     mlflow.flush_trace_async_logging()

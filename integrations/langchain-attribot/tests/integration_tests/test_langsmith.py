@@ -43,7 +43,7 @@ def test_the_feedback_is_on_the_model_s_run(
         monkeypatch.setenv("LANGSMITH_ENDPOINT", collector.url)
         monkeypatch.setenv("LANGSMITH_API_KEY", "none")
         monkeypatch.setenv("LANGSMITH_PROJECT", "island")
-        exec(code_after("tracing.md", "In LangSmith,"), names)
+        exec(code_after("tracing.md", "## Trackers"), names)
         handler = AttributionCallbackHandler(
             tiny_chat, mode="background", method="leave_one_out", on_result=names["to_langsmith"]
         )
