@@ -19,6 +19,7 @@ _NOT_JUDGED = ("trivial", "reasoning")
 _NOT_DECIDED = ("cut", "pending")
 _ANOTHER_SPELLING = 0.8  # least similarity of two spellings of one word
 _similarity = OSA.normalized_similarity
+_LEAST_COVERED = 0.3  # share of a sentence's words, by weight, in a text that says it
 _LEAST_OWN = 0.5  # share of a sentence's words that a text must have
 _LEAST_WEIGHT = 0.35  # share of the most telling word's weight, for words that must stay together
 _LEAST_SAID = 0.5  # share of a passage's words in a sentence that repeats it word for word
@@ -105,8 +106,8 @@ def support_of(
 ) -> Support:
     """Compare a sentence with the sources that it cites, or else with the text that says it.
 
-    Support is contradicted if there is a rival, or a check with another value. It is full if the
-    score is high enough or no word is missing, unless
+    Support is contradicted if there is a rival, or a check with another value. It is full if no
+    word is missing, or if the score is high enough and the text has some of its words, unless
 
     - a number or a name is missing;
     - a word of the question that no text has is unlikely after the cited text;
@@ -130,7 +131,8 @@ def support_of(
     in_documents = retrieved.keys_of_documents(passages)
     missing = _missing_words(claim, words, foreign, retrieved, in_documents)
     asked = words.of_question
-    is_full = may_be_full and not foreign and (score >= FULL or not (words.missing or asked))
+    has_score = score >= FULL and words.covered >= _LEAST_COVERED
+    is_full = may_be_full and not foreign and (has_score or not (words.missing or asked))
     if entailed is not None and has_facts and not is_full:
         text = "\n".join(passage.with_context for passage in passages)
         probability = entailed(text, claim.text)
@@ -217,6 +219,8 @@ class _Comparison:
       passage than the words around them.
     - `telling`: those, and missing words with much weight.
     - `of_question`: telling words of the question.
+
+    `covered` is the share of the sentence's words that they have, by weight.
     """
 
     missing: Sequence[Word]
@@ -224,6 +228,7 @@ class _Comparison:
     changed: Sequence[Word]
     telling: Sequence[Word]
     of_question: Sequence[Word]
+    covered: float
 
 
 def _compare(
@@ -257,6 +262,7 @@ def _compare(
         changed=[*changed, *elsewhere],
         telling=[*facts, *changed, *telling],
         of_question=wording.telling(wording.lacking(findable, known), question),
+        covered=wording.covered(words, known),
     )
 
 
