@@ -391,15 +391,15 @@ def test_a_value_is_said_together_with_its_subject(
 
 def test_words_of_the_question_alone_do_not_make_a_sentence_said() -> None:
     """The cited text has all words of the question that any text has, and few of the sentence."""
-    cited = "Members can rent the large room of the Club House for 75 euro per day."
-    answer = "The Club House is a luxurious venue with an exclusive experience for its members."
+    cited = "Members can rent the large room of the club house for 75 euro per day."
+    answer = "The club house is a luxury venue, designed to provide its members an exclusive life."
     question = "Was kostet es für Mitglieder, den Raum im Club House zu mieten?"
     files = (Document(f"{cited} A deposit must be paid in cash."), *FILES)
     made = answered(answer, cited, question=question, files=files)
     support = made.verdicts[0].support
     assert support is not None
     assert support.kind == "partial" and support.score is not None and support.score >= 0.22
-    assert "does not mention luxurious, venue" in made.to_cited_text()
+    assert "does not mention luxury, venue" in made.to_cited_text()
 
 
 def test_a_remark_names_no_word_that_the_document_has_elsewhere() -> None:
