@@ -141,8 +141,8 @@ def remark_on(
     """The cause in words if the citations do not show it, else ''.
 
     `num_cited` is the number of citations. `verdicts` belong to the whole answer. Judged
-    sentences are counted from 1; in JSON, these are its values. For an unsupported sentence, its
-    remark on support stands instead, if there is one.
+    sentences are counted from 1; in JSON, these are its values. If a sentence is unsupported
+    or scattered, its remark on support stands instead, if there is one.
     """
     if verdict is None:
         return ""
@@ -154,7 +154,8 @@ def remark_on(
             return words_for("reasoning", basis=basis)
         judged = (earlier.kind not in _NOT_JUDGED for earlier in verdicts[: verdict.follows + 1])
         return words_for("sentence", number=sum(judged))
-    if verdict.kind == "open" or (verdict.kind == "unsupported" and verdict.support is None):
+    is_unexplained = _is_unexplained(verdict)
+    if (verdict.kind == "open" and not is_unexplained) or (is_unexplained and not verdict.support):
         return words_for(verdict.reason or verdict.kind, texts, basis=basis)
     if verdict.kind == "conversation":
         part = words_for(verdict.origin or verdict.kind, texts, basis=basis)
@@ -200,7 +201,7 @@ def support_remarks(
         key = key_of_partial(support, len(documents), lacked)
         words = words_for(key, basis=basis, mark=mark, value=", ".join(lacked))
         return (Remark(key, words, lacked, documents),)
-    if verdict.kind != "unsupported":
+    if not _is_unexplained(verdict):
         return ()
     if support.kind == "full":
         return (Remark("also", words_for("also", mark=mark), (), documents),)
@@ -215,6 +216,11 @@ def support_remarks(
     number = located if num_passages is None else num_passages
     key = "none" if number > 1 else "none_of_one"
     return (Remark(key, words_for(key, value=number), (str(number),)),)
+
+
+def _is_unexplained(verdict: Verdict) -> bool:
+    """Whether everything was measured, and no few sources or other parts explain the sentence."""
+    return verdict.kind == "unsupported" or verdict.reason == "scattered"
 
 
 def _is_in_doubt(verdict: Verdict, verdicts: Sequence[Verdict]) -> bool:
@@ -342,7 +348,7 @@ def standing_of(
         return "none"
     if keys - {"also", "follows_in_doubt", "says_but", "say_but"}:
         return "partial"
-    if verdict.kind == "open":
+    if verdict.kind == "open" and not (support and _is_unexplained(verdict)):
         return "open"
     if support is None:
         return None

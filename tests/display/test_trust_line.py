@@ -67,7 +67,8 @@ SENTENCES: list[tuple[dict[str, Any], str | None, list[str]]] = [
     (TALK, "elsewhere", ["note"]),
     (TALK | {"source_ids": (0,)}, "elsewhere", ["part", "note"]),
     (TALK | {"support": sourced()["support"], "source_ids": (0,)}, "full", ["", "note"]),
-    (OPEN, "open", ["note"]),
+    (OPEN, "none", ["warn"]),
+    (OPEN | {"reason": "budget"}, "open", ["note"]),
     ({"kind": "open", "reason": "cut"}, None, ["note"]),
     ({"kind": "trivial"}, None, []),
 ]

@@ -38,7 +38,7 @@ def test_each_judged_sentence_has_a_standing() -> None:
     data = summary([f"{FERRY} {GUARANTEE}", LAMP], *range(len(SENTENCES)))
     standings = [sentence["standing"] for sentence in data["sentences"]]
     assert standings[:4] == ["full", "partial", "partial", "none"]
-    assert standings[5:] == ["elsewhere", "open", None, None]
+    assert standings[5:] == ["elsewhere", "none", None, None]
 
 
 @pytest.mark.parametrize(
