@@ -23,7 +23,6 @@ _LEAST_COVERED = 0.3  # share of a sentence's words, by weight, in a text that s
 _LEAST_OWN = 0.5  # share of a sentence's words that a text must have
 _LEAST_WEIGHT = 0.35  # share of the most telling word's weight, for words that must stay together
 _LEAST_SAID = 0.5  # share of a passage's words in a sentence that repeats it word for word
-_LEAD_IN = re.compile(r"[^\W\d][^:\n]{0,60}:\s+(?=\S)")
 _ENDED = re.compile(r"[.!?。！？।؟][\"'”’»)\]*_]*\s*\Z")
 _LABELLED = re.compile(r"\w[^\w\n]*[:|].*\w")  # a row of a table, or an item with its label
 
@@ -111,11 +110,12 @@ def support_of(
 
     - a number or a name is missing;
     - a word of the question that no text has is unlikely after the cited text;
-    - the cited text is the same sentence with one other word, or without one or two of its words.
+    - the cited text is the same sentence with one other word, or without one or two of its words;
+    - a passage has a value, and another one the words around it;
+    - the sentence has a value, and only other retrieved text has one of its telling words.
 
     If only other words are missing, it is also full if the text entails the sentence.
     """
-    claim = _without_lead_in(claim, retrieved)
     cited = retrieved.passages_of(verdict.source_ids)
     rivals = tuple(rivals_of(claim, cited, retrieved))
     differs = bool(rivals) or any(check.source_value is not None for check in verdict.checks)
@@ -149,21 +149,6 @@ def support_of(
         rivals=rivals,
         verbatim=_has_verbatim(claim.text, passages, retrieved.wording),
     )
-
-
-def _without_lead_in(claim: Claim, retrieved: RetrievedText) -> Claim:
-    """The sentence without a beginning such as "The answer is:", which states nothing.
-
-    It ends with a colon, and the retrieved text has none of its words.
-    """
-    lead_in = _LEAD_IN.match(claim.text)
-    wording = retrieved.wording
-    if lead_in is None:
-        return claim
-    new = wording.lacking(wording.content(lead_in[0]), wording.keys(claim.question))
-    if not new or any(wording.has(retrieved.keys, word.key) for word in new):
-        return claim
-    return replace(claim, text=" " * lead_in.end() + claim.text[lead_in.end() :])
 
 
 def _passages_for(

@@ -389,6 +389,14 @@ def test_a_value_is_said_together_with_its_subject(
     assert made.to_cited_text().endswith(told)
 
 
+def test_a_label_before_a_colon_is_part_of_the_sentence() -> None:
+    answer = "Window cleaning: 840 euros."
+    made = answered(answer, RENT, question="How much is it?")
+    assert made.verdicts[0].support is not None
+    assert made.verdicts[0].support.kind == "partial"
+    assert "does not mention Window, cleaning" in made.to_cited_text()
+
+
 def test_words_of_the_question_alone_do_not_make_a_sentence_said() -> None:
     """The cited text has all words of the question that any text has, and few of the sentence."""
     cited = "Members can rent the large room of the club house for 75 euro per day."
